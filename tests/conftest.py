@@ -1,0 +1,127 @@
+"""What every test may use: people, the drill cluster, and a flush that append-only tables allow."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.db import connection
+
+from common.roles import Role
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillCluster:
+    """A running drill: what its first line said."""
+
+    router: str
+    control: str
+    nodes: tuple[dict[str, Any], ...]
+    tenants: tuple[dict[str, str], ...]
+    model: str
+    context: int
+    page_size: int
+
+
+DrillStarter = Callable[..., DrillCluster]
+
+
+@pytest.fixture(scope="session")
+def free_ports() -> Callable[[], int]:
+    """Answer a first port of ten that nothing else in this run uses, below the ephemeral range."""
+    taken = iter(range(22_000 + os.getpid() % 400 * 20, 31_000, 10))
+    return lambda: next(taken)
+
+
+@pytest.fixture
+def start_drill(free_ports: Callable[[], int]) -> Iterator[DrillStarter]:
+    """Start drill clusters by their command-line figures; they end with the test."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> DrillCluster:
+        command = [sys.executable, "-m", "drill", "--base-port", str(free_ports()), *arguments]
+        process = subprocess.Popen(  # noqa: S603 - our own module
+            command, cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        processes.append(process)
+        assert process.stdout is not None
+        said = json.loads(process.stdout.readline())
+        return DrillCluster(
+            router=said["router"],
+            control=said["control"],
+            nodes=tuple(said["nodes"]),
+            tenants=tuple(said["tenants"]),
+            model=said["model"],
+            context=said["context"],
+            page_size=said["page_size"],
+        )
+
+    yield start
+    for process in processes:
+        process.send_signal(signal.SIGTERM)
+    for process in processes:
+        process.wait(timeout=10)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def _flush_past_triggers(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:  # noqa: ANN401 - Django's signature
+    """Let Django's flush after a transactional test empty append-only tables too."""
+    if not str(sql).lstrip().upper().startswith("TRUNCATE"):
+        return execute(sql, params, many, context)
+    tables = re.findall(r'"(\w+)"', str(sql))
+    if len(tables) < 2:
+        # The flush names every table at once; a test that truncates one wants to be refused.
+        return execute(sql, params, many, context)
+    with connection.connection.cursor() as cursor:
+        for table in tables:
+            cursor.execute(f'ALTER TABLE "{table}" DISABLE TRIGGER USER')
+        result = execute(sql, params, many, context)
+        for table in tables:
+            cursor.execute(f'ALTER TABLE "{table}" ENABLE TRIGGER USER')
+    return result
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _allow_flush() -> None:
+    """Install the exception for the flush on this thread's connection, once."""
+    connection.execute_wrappers.append(_flush_past_triggers)
+
+
+def make_person(name: str, role: Role | None = None) -> User:
+    """Answer a person, in the group of a role where one is given."""
+    person = User.objects.create_user(name, password=f"{name}-password-1")
+    if role is not None:
+        group, _ = Group.objects.get_or_create(name=role.value)
+        person.groups.add(group)
+    return person
+
+
+@pytest.fixture
+def responder(db: None) -> User:  # noqa: ARG001 - a fixture, wanted for what it does
+    """Answer a responder."""
+    return make_person("rita", Role.RESPONDER)
+
+
+@pytest.fixture
+def commander(db: None) -> User:  # noqa: ARG001 - as above
+    """Answer a commander."""
+    return make_person("carl", Role.COMMANDER)
+
+
+@pytest.fixture
+def outsider(db: None) -> User:  # noqa: ARG001 - as above
+    """Answer somebody who can sign in and has no role."""
+    return make_person("oscar")
