@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +17,9 @@ from django.contrib.auth.models import Group, User
 from django.db import connection
 
 from common.roles import Role
+from tests.deployments import DrillCluster, DrillStarter, Register, registrar
 
 ROOT = Path(__file__).resolve().parent.parent
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrillCluster:
-    """A running drill: what its first line said."""
-
-    router: str
-    control: str
-    nodes: tuple[dict[str, Any], ...]
-    tenants: tuple[dict[str, str], ...]
-    model: str
-    context: int
-    page_size: int
-
-
-DrillStarter = Callable[..., DrillCluster]
 
 
 @pytest.fixture(scope="session")
@@ -75,6 +59,12 @@ def start_drill(free_ports: Callable[[], int]) -> Iterator[DrillStarter]:
         process.wait(timeout=10)
         assert process.stdout is not None
         process.stdout.close()
+
+
+@pytest.fixture
+def register(start_drill: DrillStarter) -> Register:
+    """Start drills and store each as the deployment ``drill``."""
+    return registrar(start_drill)
 
 
 def _flush_past_triggers(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:  # noqa: ANN401 - Django's signature
