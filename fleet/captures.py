@@ -1,0 +1,220 @@
+"""The capture file: allow-listed answers of nodes, saved so that they can be judged elsewhere.
+
+Its shape is published in the design ("A capture"); keys that are not named there are ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Final
+
+from common.exits import UsageError
+from common.registry import load_plugins
+from fleet.contract import ENGINES, Answer, NodeCapture
+from fleet.jsontext import NotJson, clean_text, parse_json
+from fleet.reading import DEFAULT_HEADROOM, Role
+
+LARGEST_BYTES: Final = 64 * 1024 * 1024
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,30})?")
+_HIGHEST_STATUS: Final = 599
+_LARGEST_HEADROOM: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """What a capture file holds. ``context`` is what a person said is advertised, in tokens."""
+
+    nodes: tuple[NodeCapture, ...]
+    headroom: Decimal = DEFAULT_HEADROOM
+    context: int | None = None
+
+
+def parse_capture(text: str | bytes) -> Capture:
+    """Answer what a capture file holds. Raises UsageError, one line that names the place."""
+    if len(text) > LARGEST_BYTES:
+        raise UsageError(f"the capture is larger than {LARGEST_BYTES // 1024**2} MiB")
+    try:
+        document = parse_json(text)
+    except NotJson as fault:
+        raise UsageError(f"the capture is no JSON: {fault}") from None
+    if not isinstance(document, dict):
+        raise UsageError("the capture is no JSON object")
+    load_plugins("fleet.engines")
+    nodes = document.get("nodes")
+    if not isinstance(nodes, list) or not nodes:
+        raise UsageError('"nodes" of the capture is no list with at least one node')
+    parsed = tuple(_parse_node(node, f"nodes[{index}]") for index, node in enumerate(nodes))
+    _refuse_twins(parsed)
+    return Capture(
+        nodes=parsed,
+        headroom=parse_headroom(document.get("headroom", DEFAULT_HEADROOM), "headroom"),
+        context=parse_context(document.get("context"), "context"),
+    )
+
+
+def dump_capture(capture: Capture) -> str:
+    """Answer the text of a capture file, which ``parse_capture`` reads back to the same value."""
+    document: dict[str, object] = {"headroom": float(capture.headroom)}
+    if Decimal(str(float(capture.headroom))) != capture.headroom:
+        document["headroom"] = str(capture.headroom)
+    if capture.context is not None:
+        document["context"] = capture.context
+    document["nodes"] = [_dump_node(node) for node in capture.nodes]
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"
+
+
+def parse_headroom(value: object, place: str) -> Decimal:
+    """Answer a factor of at least 1. Raises UsageError, also for a bool, NaN or infinity."""
+    number: Decimal | None = None
+    if isinstance(value, Decimal):
+        number = value
+    elif isinstance(value, str) and _NUMBER.fullmatch(value):
+        number = Decimal(value)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        number = Decimal(str(value))
+    if number is None or not number.is_finite():
+        raise UsageError(f"{place} is not a number: give a factor on the context, such as 1.25")
+    if not 1 <= number <= _LARGEST_HEADROOM:
+        raise UsageError(f"{place} is a factor from 1 to {_LARGEST_HEADROOM}, such as 1.25")
+    return number
+
+
+def parse_context(value: object, place: str) -> int | None:
+    """Answer a context in tokens, or None where none is named. Raises UsageError."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise UsageError(f"{place} is no whole number of tokens above 0")
+    return value
+
+
+def _parse_node(value: object, place: str) -> NodeCapture:
+    node = _object(value, place)
+    name = node.get("name")
+    if not isinstance(name, str) or not name.strip():
+        raise UsageError(f"{place}.name is missing or no text")
+    engine = node.get("engine")
+    if not isinstance(engine, str) or engine not in ENGINES:
+        known = ", ".join(ENGINES.all())
+        raise UsageError(f"{place}.engine is no known engine (known: {known})")
+    url = node.get("url")
+    return NodeCapture(
+        name=clean_text(name.strip(), longest=120),
+        engine=engine,
+        role=_parse_role(node.get("role"), f"{place}.role"),
+        url=clean_text(url) if isinstance(url, str) else "",
+        taken_at=_parse_moment(node.get("taken_at")),
+        attested=_parse_attested(node.get("attested", {}), f"{place}.attested"),
+        logs=_parse_logs(node.get("logs", []), f"{place}.logs"),
+        responses=_parse_responses(node.get("responses", {}), f"{place}.responses"),
+    )
+
+
+def _parse_role(value: object, place: str) -> Role:
+    if isinstance(value, str) and value in set(Role):
+        return Role(value)
+    raise UsageError(f"{place} is none of {', '.join(Role)}")
+
+
+def _parse_moment(value: object) -> datetime | None:
+    """Answer an aware moment; an unreadable one is left out, because no verdict rests on it."""
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+        return moment.astimezone(UTC) if moment is not None and moment.tzinfo else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _parse_attested(value: object, place: str) -> dict[str, str]:
+    attested: dict[str, str] = {}
+    for name, word in _object(value, place).items():
+        if isinstance(word, dict | list) or word is None:
+            raise UsageError(f"{place} holds something else than texts by name")
+        attested[clean_text(name)] = clean_text(str(word))
+    return attested
+
+
+def _parse_logs(value: object, place: str) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise UsageError(f"{place} is no list of texts")
+    for line in value:
+        if not isinstance(line, str):
+            raise UsageError(f"{place} holds something else than texts")
+    return tuple(value)
+
+
+def _parse_responses(value: object, place: str) -> dict[str, Answer]:
+    """Answer the answers that were asked for; an empty object means: not asked."""
+    answers: dict[str, Answer] = {}
+    for route, response in _object(value, place).items():
+        where = f"{place}[{clean_text(route, longest=80)!r}]"
+        if response is None or response == {}:
+            continue
+        answers[" ".join(route.split())] = _parse_answer(_object(response, where), where)
+    return answers
+
+
+def _parse_answer(response: Mapping[str, object], place: str) -> Answer:
+    status = response.get("status")
+    if isinstance(status, bool) or not isinstance(status, int):
+        raise UsageError(f"{place}.status is missing or no HTTP status (0: no answer)")
+    if not 0 <= status <= _HIGHEST_STATUS:
+        raise UsageError(f"{place}.status is no HTTP status (0: no answer)")
+    text, error = response.get("text"), response.get("error", "")
+    if text is not None and not isinstance(text, str):
+        raise UsageError(f"{place}.text is no text")
+    secrets = response.get("exposed_secrets", [])
+    names = secrets if isinstance(secrets, list) else []
+    return Answer(
+        status=status,
+        json=response.get("json"),
+        text=text,
+        error=clean_text(error) if isinstance(error, str) else "",
+        exposed_secrets=tuple(clean_text(one) for one in names if isinstance(one, str)),
+    )
+
+
+def _refuse_twins(nodes: tuple[NodeCapture, ...]) -> None:
+    seen: set[str] = set()
+    for index, node in enumerate(nodes):
+        if node.name in seen:
+            raise UsageError(f"nodes[{index}].name {node.name!r} is used twice")
+        seen.add(node.name)
+
+
+def _object(value: object, place: str) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise UsageError(f"{place} is no JSON object")
+    return value
+
+
+def _dump_node(node: NodeCapture) -> dict[str, object]:
+    return {
+        "name": node.name,
+        "engine": node.engine,
+        "role": str(node.role),
+        "url": node.url,
+        "taken_at": node.taken_at.isoformat() if node.taken_at else None,
+        "attested": dict(node.attested),
+        "logs": list(node.logs),
+        "responses": {route: _dump_answer(answer) for route, answer in node.responses.items()},
+    }
+
+
+def _dump_answer(answer: Answer) -> dict[str, object]:
+    dumped: dict[str, object] = {"status": answer.status}
+    if answer.json is not None:
+        dumped["json"] = answer.json
+    if answer.text is not None:
+        dumped["text"] = answer.text
+    if answer.error:
+        dumped["error"] = answer.error
+    if answer.exposed_secrets:
+        dumped["exposed_secrets"] = list(answer.exposed_secrets)
+    return dumped

@@ -1,0 +1,194 @@
+"""What an engine adapter and a router adapter must be, and the errors the fleet floor raises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from common.registry import Registry
+from fleet.reading import Reading, Role, Worker
+
+
+class FleetError(Exception):
+    """Base of what this floor raises; its text names the node and says what to do."""
+
+
+class AddressRefused(FleetError):
+    """The address policy does not let us connect there."""
+
+
+class NodeUnreachable(FleetError):
+    """Refused, reset, DNS, TLS or time-out: the node did not answer."""
+
+
+class BadAnswer(FleetError):
+    """The node answered with a status, size or body that cannot be used."""
+
+
+class RouterError(FleetError):
+    """The router could not be read, or did not do what was asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One saved answer. ``status`` 0 with ``error`` is a node that did not answer.
+
+    A response that was not asked is absent from its mapping. ``json`` and ``text`` hold only what
+    the engine's allow-list lets through; raw bodies are never kept.
+    """
+
+    status: int = 0
+    json: object = None
+    text: str | None = None
+    error: str = ""
+    is_redacted: bool = False
+    exposed_secrets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCapture:
+    """Allow-listed answers of one node: what ``capture`` saves and ``judge`` reads again.
+
+    ``responses`` is keyed by "METHOD /route". ``attested`` holds what people vouch for, by name.
+    """
+
+    name: str
+    engine: str
+    role: Role
+    responses: Mapping[str, Answer]
+    url: str = ""
+    attested: Mapping[str, str] = field(default_factory=dict)
+    logs: tuple[str, ...] = ()
+    taken_at: datetime | None = None
+
+
+class EngineAdapter(Protocol):
+    """Turns an engine's answers into a reading. Pure: it neither asks nor stores.
+
+    ``routes`` are asked in order; a tuple of alternatives is asked until one is not 404.
+    ``allow`` keeps only what the allow-list names. ``read`` never raises on any body.
+    """
+
+    title: str
+    routes: Sequence[tuple[str, ...]]
+
+    def allow(self, route: str, answer: Answer) -> Answer:
+        """Answer the same answer, reduced to the allow-list."""
+        ...
+
+    def read(self, capture: NodeCapture) -> Reading:
+        """Answer the reading that these answers amount to."""
+        ...
+
+
+class RouterAdapter(Protocol):
+    """Lists, removes and adds workers of one kind of router, through the outbound client.
+
+    Every call raises RouterError where the router cannot be read or refuses.
+    """
+
+    title: str
+
+    async def list_workers(self, router: RouterAccess) -> tuple[Worker, ...]:
+        """Answer every worker that the router lists."""
+        ...
+
+    async def remove_worker(self, router: RouterAccess, worker: Worker) -> None:
+        """Ask the router to drop a worker; returns when it is gone from the list."""
+        ...
+
+    async def add_worker(self, router: RouterAccess, worker: Worker) -> None:
+        """Ask the router to take a worker; returns when it is listed, healthy and of its role."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What came back for one request, whole. Header names are in lower case.
+
+    Unit of ``seconds``: monotonic clock, from before the connection to the last byte.
+    """
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: bytes = field(default=b"", repr=False)
+    seconds: float = 0.0
+
+
+class Outbound(Protocol):
+    """The one way out of the process; ``fleet.client.OutboundClient`` is it."""
+
+    async def request(
+        self, method: str, url: str, *, json: object = None, key: str = "", timeout_s: float = 10.0
+    ) -> Reply:
+        """Answer the reply. Raises AddressRefused, NodeUnreachable, BadAnswer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterAccess:
+    """Where a router is, the way out to it, and the keys it wants (never shown).
+
+    ``key`` opens its control plane; ``worker_key`` is what it shall show to a worker that is added
+    (a router never shows that key, so it cannot be read back from its list).
+    """
+
+    url: str
+    client: Outbound = field(repr=False)
+    key: str = field(default="", repr=False)
+    worker_key: str = field(default="", repr=False)
+    deadline_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """What came back for one prompt, as the asking tenant would see it.
+
+    ``status`` is the HTTP status, 0 where nothing came (then ``error`` says what). ``text`` is the
+    whole answer in every part that can carry text, error bodies included. ``prompt_tokens`` and
+    ``completion_tokens`` are the engine's own counts, None where it shows none. ``finish`` is the
+    engine's finish reason (``length``, ``stop``, ``abort``). Unit of ``seconds``: monotonic clock,
+    from before the connection to the last byte.
+    """
+
+    status: int = 0
+    text: str = ""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    finish: str | None = None
+    error: str = ""
+    seconds: float = 0.0
+
+    @property
+    def is_answered(self) -> bool:
+        """Answer whether anything came back at all."""
+        return self.status != 0
+
+    @property
+    def is_refused(self) -> bool:
+        """Answer whether the engine refused: an error status, or a 200 that says abort."""
+        return self.status >= 400 or (self.status == 200 and self.finish == "abort")  # noqa: PLR2004
+
+
+class Speaker(Protocol):
+    """Sends prompts of exact length as one tenant and answers what came back; never raises.
+
+    ``label`` names the way in pages and rows ("router", "pair prefill-1/decode-1").
+    """
+
+    @property
+    def label(self) -> str:
+        """Answer the name of this way in."""
+        ...
+
+    async def ask(
+        self, *, token_ids: Sequence[int], max_new_tokens: int, tenant_key: str, timeout_s: float
+    ) -> Completion:
+        """Send one prompt, temperature 0, and wait for the whole answer."""
+        ...
+
+
+ENGINES: Registry[EngineAdapter] = Registry("engine")
+ROUTERS: Registry[RouterAdapter] = Registry("router")

@@ -1,0 +1,105 @@
+"""Reads the metrics text of an engine, and reduces it to the series that a reading needs."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from prometheus_client.parser import text_string_to_metric_families
+
+#: Labels that are kept; any other may name a customer.
+KEPT_LABELS: Final = ("dp_rank", "tp_rank", "pp_rank", "engine_type")
+RANK_LABEL: Final = "dp_rank"
+
+_NAME: Final = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]{0,99}")
+_RANK: Final = re.compile(r'\bdp_rank="([0-9]{1,5})"')
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.:-]{0,40}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One series at one moment."""
+
+    name: str
+    value: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def rank(self) -> int:
+        """Answer the data-parallel rank; an engine with a single one does not label it."""
+        label = self.labels.get(RANK_LABEL, "")
+        return int(label) if label.isdecimal() else 0
+
+
+def parse_metrics(text: str) -> tuple[Sample, ...]:
+    """Answer every sample that can be read; a line that cannot is left out."""
+    return tuple(sample for line in text.splitlines() for sample in _parse_line(line))
+
+
+def reduce_metrics(text: str, *, names: Container[str]) -> str:
+    """Answer metrics text with only these series and only ``KEPT_LABELS``.
+
+    One more series is kept of each data-parallel rank that no other series shows, so that a rank
+    without its figure stays visible.
+    """
+    kept: list[Sample] = []
+    strangers: dict[str, str] = {}
+    for line in text.splitlines():
+        name = _NAME.match(line)
+        if name is None:
+            continue
+        if name[0] in names:
+            kept += _parse_line(line)
+        elif rank := _RANK.search(line):
+            strangers.setdefault(rank[1], line)
+    shown = {sample.labels.get(RANK_LABEL) for sample in kept}
+    for rank_label, line in strangers.items():
+        if rank_label not in shown:
+            kept += _parse_line(line)
+    return "".join(f"{_line_of(sample)}\n" for sample in kept)
+
+
+def total_by_name(samples: Iterable[Sample], name: str) -> float | None:
+    """Answer the sum over data-parallel ranks, or None where the series is not there.
+
+    Within a rank the largest counts: its tensor-parallel peers repeat the figure.
+    """
+    ranks: dict[int, float] = defaultdict(float)
+    for sample in samples:
+        if sample.name == name:
+            ranks[sample.rank] = max(ranks[sample.rank], sample.value)
+    return sum(ranks.values()) if ranks else None
+
+
+def _parse_line(line: str) -> list[Sample]:
+    if not line or line.startswith("#"):
+        return []
+    try:
+        families = list(text_string_to_metric_families(line))
+    except (ValueError, IndexError, KeyError, TypeError):
+        return []
+    return [
+        Sample(name=sample.name, value=float(sample.value), labels=_kept_labels(sample.labels))
+        for family in families
+        for sample in family.samples
+    ]
+
+
+def _kept_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: labels[name]
+        for name in KEPT_LABELS
+        if name in labels and _PLAIN.fullmatch(labels[name])
+    }
+
+
+def _line_of(sample: Sample) -> str:
+    labels = ",".join(f'{name}="{value}"' for name, value in sample.labels.items())
+    return (
+        f"{sample.name}{{{labels}}} {sample.value!r}"
+        if labels
+        else f"{sample.name} {sample.value!r}"
+    )

@@ -1,0 +1,166 @@
+"""What people type to name deployments, nodes and keys. Keys are written, never shown again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+
+from fleet.models import Deployment, Node, Purpose, engine_choices, router_choices
+from fleet.reading import DEFAULT_HEADROOM, Role
+from fleet.services import DeploymentTerms, Key, NodeTerms
+
+
+class DeploymentForm(forms.Form):
+    """What people say of a deployment. Unit of lengths: tokens."""
+
+    name = forms.SlugField(
+        max_length=60, help_text="Short and unique; it is typed to confirm dangerous acts."
+    )
+    model = forms.CharField(
+        label="Served model", max_length=200, help_text="As clients name it in their requests."
+    )
+    engine = forms.ChoiceField(choices=engine_choices)
+    router_kind = forms.ChoiceField(
+        label="Kind of router", choices=lambda: [("", "none"), *router_choices()], required=False
+    )
+    router_url = forms.URLField(
+        label="Router address",
+        required=False,
+        assume_scheme="http",
+        help_text="Workers are listed, taken out and put back here.",
+    )
+    control_url = forms.URLField(
+        label="Drill control address",
+        required=False,
+        assume_scheme="http",
+        help_text="Only a drill cluster has one.",
+    )
+    advertised_context = forms.IntegerField(
+        required=False,
+        min_value=1,
+        help_text="Tokens promised to clients. It may raise what the engine says, never lower it.",
+    )
+    headroom = forms.DecimalField(
+        min_value=1,
+        max_digits=5,
+        decimal_places=3,
+        initial=DEFAULT_HEADROOM,
+        help_text="Wanted pool as a factor on the context.",
+    )
+    granted_tokens = forms.IntegerField(
+        label="Boundary grant",
+        min_value=0,
+        initial=0,
+        help_text="Tokens that one boundary round may cost. 0: no boundary round is sent.",
+    )
+
+    def clean_name(self) -> str:
+        """Answer the name, unless another deployment has it."""
+        name: str = self.cleaned_data["name"]
+        if name != self.initial.get("name") and Deployment.objects.filter(name=name).exists():
+            raise forms.ValidationError(f"A deployment is called {name} already.")
+        return name
+
+    def terms(self) -> DeploymentTerms:
+        """Answer what was typed, once the form is valid."""
+        return DeploymentTerms(**self.cleaned_data)
+
+
+class NodeForm(forms.Form):
+    """What people say of a node."""
+
+    name = forms.SlugField(max_length=60)
+    url = forms.URLField(
+        label="Address", assume_scheme="http", help_text="Of the engine itself, not of a router."
+    )
+    role = forms.ChoiceField(choices=[(role.value, role.value) for role in Role])
+    bootstrap_port = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=65535,
+        help_text="Of a prefill node; needed to probe a pair out of rotation.",
+    )
+
+    def __init__(self, *args: Any, deployment: Deployment, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+        super().__init__(*args, **kwargs)
+        self._nodes = Node.objects.filter(deployment=deployment)
+
+    def clean_name(self) -> str:
+        """Answer the name, unless another node of the deployment has it."""
+        name: str = self.cleaned_data["name"]
+        if self._nodes.filter(name=name).exists():
+            raise forms.ValidationError(f"A node is called {name} already.")
+        return name
+
+    def clean_url(self) -> str:
+        """Answer the address, unless another node of the deployment stands there."""
+        url = str(self.cleaned_data["url"]).rstrip("/")
+        if self._nodes.filter(url=url, retired_at=None).exists():
+            raise forms.ValidationError("A node stands at this address already.")
+        return url
+
+    def terms(self) -> NodeTerms:
+        """Answer what was typed, once the form is valid."""
+        typed: Mapping[str, Any] = self.cleaned_data
+        return NodeTerms(
+            name=typed["name"],
+            url=typed["url"],
+            role=Role(typed["role"]),
+            bootstrap_port=typed["bootstrap_port"],
+        )
+
+
+def _key_field(label: str, says: str = "") -> forms.CharField:
+    hint = f"{says} Leave empty to keep what is set.".strip()
+    return forms.CharField(
+        label=label,
+        required=False,
+        max_length=4096,
+        strip=True,
+        help_text=hint,
+        widget=forms.PasswordInput(
+            render_value=False, attrs={"autocomplete": "off", "spellcheck": "false"}
+        ),
+    )
+
+
+def _name_field(label: str) -> forms.CharField:
+    return forms.CharField(label=label, required=False, max_length=60, strip=True)
+
+
+class KeysForm(forms.Form):
+    """Keys to be sealed. No field ever shows what is set."""
+
+    node_key = _key_field("Node key", "Opens the engines' own interface.")
+    admin_key = _key_field("Node admin key")
+    router_key = _key_field("Router control key", "Lists, removes and adds workers.")
+    tenant_a_name = _name_field("Name of tenant A")
+    tenant_a_key = _key_field("Key of tenant A", "A synthetic tenant: it fills the pool.")
+    tenant_b_name = _name_field("Name of tenant B")
+    tenant_b_key = _key_field("Key of tenant B", "Another synthetic tenant: it asks.")
+
+    def keys(self) -> tuple[Key, ...]:
+        """Answer what was typed, once the form is valid."""
+        typed: Mapping[str, str] = self.cleaned_data
+        return (
+            Key(purpose=Purpose.NODE, key=typed["node_key"]),
+            Key(purpose=Purpose.ADMIN, key=typed["admin_key"]),
+            Key(purpose=Purpose.ROUTER, key=typed["router_key"]),
+            Key(purpose=Purpose.TENANT_A, key=typed["tenant_a_key"], name=typed["tenant_a_name"]),
+            Key(purpose=Purpose.TENANT_B, key=typed["tenant_b_key"], name=typed["tenant_b_name"]),
+        )
+
+
+class GrantForm(forms.Form):
+    """What a boundary round may cost. Unit: tokens."""
+
+    granted_tokens = forms.IntegerField(
+        label="Tokens that one boundary round may cost",
+        min_value=0,
+        help_text=(
+            "Filling a pool evicts customers' caches while it runs. "
+            "0: no boundary round is sent, and what needs one is not exercised."
+        ),
+    )

@@ -1,0 +1,181 @@
+"""Writes of this floor: deployments, nodes, keys, readings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from common.clock import now
+from common.roles import Role as PersonRole
+from common.roles import require_role
+from common.trail import record
+from fleet.access import DeploymentAccess
+from fleet.contract import ENGINES, NodeCapture
+from fleet.live import capture_fleet
+from fleet.models import Credential, Deployment, Node, NodeReading, Purpose
+from fleet.reading import Reading, Role
+from fleet.selectors import deployment_access, outbound_client
+from fleet.snapshot import reading_document
+
+_FLEET_ROLES = (PersonRole.RESPONDER, PersonRole.COMMANDER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentTerms:
+    """What people say of a deployment; lengths in tokens."""
+
+    name: str
+    model: str
+    engine: str = "sglang"
+    router_kind: str = "sglang-router"
+    router_url: str = ""
+    control_url: str = ""
+    advertised_context: int | None = None
+    headroom: Decimal = Decimal("1.25")
+    granted_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeTerms:
+    """What people say of a node."""
+
+    name: str
+    url: str
+    role: Role
+    bootstrap_port: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A key to be sealed; ``name`` is the tenant's where it is one."""
+
+    purpose: Purpose
+    key: str = field(repr=False)
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One look at every node of a deployment."""
+
+    captures: tuple[NodeCapture, ...]
+    readings: tuple[Reading, ...]
+
+
+@transaction.atomic
+def deployment_add(*, actor: str, terms: DeploymentTerms) -> Deployment:
+    """Store a deployment. Raises ValidationError."""
+    deployment = Deployment(**_columns(terms))
+    deployment.full_clean()
+    deployment.save()
+    record(actor=actor, action="deployment_added", subject=deployment.name)
+    return deployment
+
+
+@transaction.atomic
+def deployment_change(*, person: User, deployment: Deployment, terms: DeploymentTerms) -> None:
+    """Change what people say of a deployment. Raises NotAllowed, ValidationError."""
+    require_role(person, *_FLEET_ROLES, to="change a deployment")
+    for column, value in _columns(terms).items():
+        setattr(deployment, column, value)
+    deployment.full_clean()
+    deployment.save()
+    record(
+        actor=person.get_username(),
+        action="deployment_changed",
+        subject=deployment.name,
+        granted_tokens=deployment.granted_tokens,
+    )
+
+
+def _columns(terms: DeploymentTerms) -> dict[str, object]:
+    return {name: getattr(terms, name) for name in DeploymentTerms.__dataclass_fields__}
+
+
+@transaction.atomic
+def node_add(*, actor: str, deployment: Deployment, terms: NodeTerms) -> Node:
+    """Store a node of a deployment. Raises ValidationError."""
+    node = Node(
+        deployment=deployment,
+        name=terms.name,
+        url=terms.url.rstrip("/"),
+        role=terms.role.value,
+        bootstrap_port=terms.bootstrap_port,
+    )
+    node.full_clean()
+    node.save()
+    record(actor=actor, action="node_added", subject=f"{deployment.name}/{node.name}")
+    return node
+
+
+@transaction.atomic
+def node_retire(*, person: User, node: Node) -> None:
+    """Take a node out of the fleet's list; its readings stay. Raises NotAllowed."""
+    require_role(person, *_FLEET_ROLES, to="retire a node")
+    node.retired_at = now()
+    node.save(update_fields=["retired_at"])
+    record(
+        actor=person.get_username(),
+        action="node_retired",
+        subject=f"{node.deployment.name}/{node.name}",
+    )
+
+
+@transaction.atomic
+def credentials_set(*, actor: str, deployment: Deployment, keys: Iterable[Key]) -> None:
+    """Seal keys; one that is empty leaves what stands."""
+    for key in keys:
+        if not key.key and not key.name:
+            continue
+        credential, _ = Credential.objects.select_for_update().get_or_create(
+            deployment=deployment, purpose=key.purpose
+        )
+        credential.name = key.name or credential.name
+        if key.key:
+            credential.key = key.key
+        credential.changed_at = now()
+        credential.save()
+        record(actor=actor, action="key_set", subject=f"{deployment.name}/{key.purpose}")
+
+
+async def look_at(access: DeploymentAccess) -> Look:
+    """Ask every node of a deployment and answer what each said; a silent one says so."""
+    async with outbound_client() as client:
+        captures = await capture_fleet(
+            client, access.nodes, key=access.node_key, admin_key=access.admin_key
+        )
+    return Look(
+        captures=captures,
+        readings=tuple(ENGINES.get(one.engine).read(one) for one in captures),
+    )
+
+
+def readings_take(*, deployment: Deployment) -> Look:
+    """Ask every node and store what each said."""
+    look = asyncio.run(look_at(deployment_access(deployment)))
+    readings_store(deployment=deployment, readings=look.readings)
+    return look
+
+
+@transaction.atomic
+def readings_store(
+    *, deployment: Deployment, readings: Iterable[Reading]
+) -> dict[str, NodeReading]:
+    """Store readings of known nodes, and answer the rows by the node's name."""
+    nodes = {node.name: node for node in deployment.nodes.filter(retired_at=None)}
+    return {
+        reading.node: NodeReading.objects.create(
+            node=nodes[reading.node],
+            taken_at=reading.taken_at,
+            fingerprint=reading.fingerprint,
+            problem=reading.problem[:500],
+            document=reading_document(reading),
+        )
+        for reading in readings
+        if reading.node in nodes
+    }
