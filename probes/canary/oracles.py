@@ -1,0 +1,227 @@
+"""What the rows of a round show: leaks, unread prompts, served refusals, missing answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from common.verdicts import Verdict, worst
+from probes.canary.contract import Evidence
+from probes.canary.controls import (
+    ECHO_TOKENS,
+    Doubt,
+    asks_of,
+    came_to,
+    controls_of,
+    count_of,
+    doubt_asks,
+    doubt_control,
+    doubt_counts,
+    doubt_echo,
+    doubt_fill,
+    doubt_refusals,
+    doubt_search,
+    doubt_unsent,
+    inconclusive,
+    name_of,
+    unexercised,
+)
+from probes.canary.rounds import Cause, Duty, Echo, Outcome, Part, Row, Sighting
+from probes.judgement import Check, Figure, Kind
+
+FOREIGN_MARKER = "foreign_marker"
+OWN_NONCE = "own_nonce"
+REFUSAL = "refusal"
+ANSWERED = "answered"
+
+KINDS = {
+    FOREIGN_MARKER: Kind.LEAK,
+    OWN_NONCE: Kind.CORRUPTION,
+    REFUSAL: Kind.OVER_LIMIT_SERVED,
+    ANSWERED: Kind.AVAILABILITY,
+}
+
+#: A refusal needs no forward pass; the running engine took 10 to 50 ms. Unit: seconds.
+REFUSAL_BOUND_S = 10.0
+#: A chance of 1 in 20 to see nothing in n rounds leaves a rate of 3.0 / n. Source: detection.md A2.
+_EXCLUDED_AT_95 = 3.0
+
+
+def excluded_rate(rounds: int) -> float:
+    """Answer the leak rate per round that so many clean rounds exclude at 95 %; 1 is none."""
+    return min(1.0, _EXCLUDED_AT_95 / rounds) if rounds else 1.0
+
+
+def describe_exclusion(rounds: int) -> str:
+    """Answer in words what so many clean rounds exclude."""
+    rate = excluded_rate(rounds)
+    if rate >= 1.0:
+        return f"{count_of(rounds, 'clean round')} cannot exclude any leak rate at 95 %"
+    return f"{count_of(rounds, 'clean round')} exclude leak rates above {rate:.2g} a round at 95 %"
+
+
+def judge_foreign_marker(evidence: Evidence) -> Check:
+    """Fail on any marker that a request did not bring itself, whatever else came back."""
+    found = [(row, one) for row in evidence.rows for one in row.foreign]
+    if found:
+        row, one = min(found, key=_by_weight)
+        return _check(
+            evidence,
+            FOREIGN_MARKER,
+            Verdict.FAIL,
+            f"the answer to {name_of(row)} of {row.tenant} holds text that another request "
+            f"planted: {one.tenant}, request {one.request}, page {one.page}",
+            row=row,
+            tenant=one.tenant,
+            request=one.request,
+            page=one.page,
+            markers=len(found),
+        )
+    doubts = [*doubt_fill(evidence), *doubt_search(evidence)]
+    searched = [row for row in asks_of(evidence) if row.is_served]
+    reason = (
+        f"no foreign marker in {count_of(len(searched), 'answer')} after another tenant filled "
+        f"the pool; {describe_exclusion(1)}"
+    )
+    return _settle(evidence, FOREIGN_MARKER, doubts, reason)
+
+
+def judge_own_nonce(evidence: Evidence) -> Check:
+    """Fail where an answer shows that the prompt was not read."""
+    begins = any(row.echo_offset == 0 for row in controls_of(evidence, Duty.ANSWER))
+    judged = [row for row in asks_of(evidence) if row.is_served and _can_echo(row, begins=begins)]
+    missing = next((row for row in judged if row.echo is Echo.MISSING), None)
+    doubts = [*doubt_echo(evidence)]
+    if missing is not None and not doubts:
+        return _check(
+            evidence,
+            OWN_NONCE,
+            Verdict.FAIL,
+            f"{name_of(missing)} was answered with status {missing.status}, but nothing of its own "
+            "prompt is in the answer: the prompt was not read",
+            row=missing,
+        )
+    doubts += doubt_asks(evidence, Duty.ANSWER)
+    doubts += doubt_counts(evidence)
+    if not judged:
+        doubts.append(unexercised("no answer was long enough to repeat a code in"))
+    reason = f"the code of its own prompt came back in {count_of(len(judged), 'answer')}"
+    return _settle(evidence, OWN_NONCE, doubts, reason)
+
+
+def judge_refusal(evidence: Evidence) -> Check:
+    """Fail where a length that must be refused was answered."""
+    due = [row for row in asks_of(evidence) if row.duty is Duty.REFUSAL]
+    served = next((row for row in due if row.is_served), None)
+    if served is not None:
+        return _check(
+            evidence,
+            REFUSAL,
+            Verdict.FAIL,
+            f"{name_of(served)} must be refused from {evidence.scene.all_refuse:,} on and was "
+            f"answered with status {served.status} (prompt_tokens {served.prompt_tokens})",
+            row=served,
+        )
+    doubts = [*doubt_refusals(evidence), *doubt_asks(evidence, Duty.REFUSAL)]
+    doubts += [
+        inconclusive(f"{name_of(row)} was refused for its new tokens, not for its length")
+        for row in due
+        if row.cause is Cause.TOKEN_COUNT
+    ]
+    if not due:
+        doubts.append(unexercised("no length that must be refused was asked"))
+    reason = f"refused with an error over the limit: {count_of(len(due), 'prompt')}"
+    return _settle(evidence, REFUSAL, doubts, reason)
+
+
+def judge_answered(evidence: Evidence) -> Check:
+    """Fail where a length within the limit got no answer, or a refusal did not come in time."""
+    doubts = [*doubt_control(evidence)]
+    late = next((row for row in asks_of(evidence) if _unavailable(row)), None)
+    if late is not None and not doubts:
+        return _check(
+            evidence, ANSWERED, Verdict.FAIL, f"{name_of(late)}: {_unavailable(late)}", row=late
+        )
+    doubts += doubt_unsent(asks_of(evidence))
+    within = [row for row in asks_of(evidence) if row.duty is Duty.ANSWER]
+    if not within:
+        doubts.append(unexercised("no length within the limit was asked"))
+    reason = (
+        f"answered within the limit: {count_of(len(within), 'prompt')}; every refusal came within "
+        f"{REFUSAL_BOUND_S:g} s"
+    )
+    return _settle(evidence, ANSWERED, doubts, reason)
+
+
+def not_exercised(*, plan: str, oracles: Iterable[str], target: str, reason: str) -> list[Check]:
+    """Answer the checks of a round of which nothing was sent."""
+    return [
+        Check(
+            check=f"{plan}.{oracle}",
+            target=target,
+            verdict=Verdict.NOT_EXERCISED,
+            kind=KINDS[oracle],
+            reason=reason,
+        )
+        for oracle in oracles
+    ]
+
+
+def _by_weight(found: tuple[Row, Sighting]) -> tuple[bool, bool, int]:
+    """Order sightings: in an ask first, then another tenant's before one's own older one."""
+    row, one = found
+    return row.part is not Part.ASK, one.tenant == row.tenant, row.position
+
+
+def _unavailable(row: Row) -> str:
+    """Answer in what way the engine did not do its work here, or nothing where it did."""
+    if not row.is_sent or row.outcome is Outcome.UNAUTHORISED:
+        return ""
+    if row.is_silent:
+        return came_to(row)
+    if row.duty is Duty.ANSWER and row.outcome is not Outcome.ANSWERED:
+        return f"within the limit, and it {came_to(row)}"
+    if row.outcome is Outcome.REFUSED and row.seconds > REFUSAL_BOUND_S:
+        return f"its refusal took {row.seconds:g} s; {REFUSAL_BOUND_S:g} s are the bound"
+    return ""
+
+
+def _can_echo(row: Row, *, begins: bool) -> bool:
+    """Answer whether this answer had room for the code.
+
+    A shorter one is judged by its beginning, and only where the model begins with the code.
+    """
+    return row.max_new_tokens >= ECHO_TOKENS or (begins and row.echo is not Echo.NOT_LOOKED_FOR)
+
+
+def _settle(evidence: Evidence, oracle: str, doubts: list[Doubt], reason: str) -> Check:
+    if not doubts:
+        return _check(evidence, oracle, Verdict.PASS, reason)
+    reasons = dict.fromkeys(doubt.reason for doubt in doubts)
+    verdict = worst(doubt.verdict for doubt in doubts)
+    return _check(evidence, oracle, verdict, "; ".join(reasons))
+
+
+def _check(
+    evidence: Evidence,
+    oracle: str,
+    verdict: Verdict,
+    reason: str,
+    *,
+    row: Row | None = None,
+    **more: Figure,
+) -> Check:
+    asked = [one.length for one in asks_of(evidence) if one.is_sent]
+    figures: dict[str, Figure] = {
+        "length": max(asked, default=None) if row is None else row.length,
+        "first_refused": evidence.scene.first_refused,
+    }
+    if row is not None:
+        figures |= {"status": row.status, "prompt_tokens": row.prompt_tokens}
+    return Check(
+        check=f"{evidence.plan}.{oracle}",
+        target=evidence.scene.target,
+        verdict=verdict,
+        kind=KINDS[oracle],
+        reason=reason,
+        figures=figures | more,
+    )

@@ -1,0 +1,82 @@
+"""Reads the fleet live: every node that was named, every worker that the router lists, the list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from common.registry import UnknownKey, load_plugins
+from fleet.contract import ENGINES, ROUTERS, FleetError, Outbound, RouterAccess
+from fleet.endpoint import is_same_place
+from fleet.live import NodeAddress, capture_fleet
+from fleet.reading import Worker
+from probes.canary.survey import Survey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSurveyor:
+    """Asks through the outbound client. ``router_kind`` empty: every known kind is tried.
+
+    Keys are never shown. Without a router address the list counts as unreadable.
+    """
+
+    client: Outbound = field(repr=False)
+    engine: str
+    nodes: tuple[NodeAddress, ...]
+    router_url: str
+    router_kind: str = ""
+    key: str = field(default="", repr=False)
+    admin_key: str = field(default="", repr=False)
+    router_key: str = field(default="", repr=False)
+
+    async def survey(self) -> Survey:
+        """Answer what is there now. Never raises: what could not be read is in the answer."""
+        load_plugins("fleet.engines")
+        listed, problem = await self._list()
+        nodes = nodes_to_read(self.nodes, listed or (), engine=self.engine)
+        captures = await capture_fleet(self.client, nodes, key=self.key, admin_key=self.admin_key)
+        return Survey(
+            readings=tuple(ENGINES.get(one.engine).read(one) for one in captures),
+            listed=listed,
+            listing_problem=problem,
+            named=tuple(node.url for node in self.nodes),
+        )
+
+    async def _list(self) -> tuple[tuple[Worker, ...] | None, str]:
+        if not self.router_url:
+            return None, "no router address was given"
+        load_plugins("fleet.routers")
+        router = RouterAccess(url=self.router_url, client=self.client, key=self.router_key)
+        refusals: list[str] = []
+        for kind in (self.router_kind,) if self.router_kind else tuple(ROUTERS.all()):
+            try:
+                return await ROUTERS.get(kind).list_workers(router), ""
+            except (FleetError, UnknownKey) as fault:
+                refusals.append(str(fault))
+        return None, "; ".join(dict.fromkeys(refusals)) or "no kind of router is known"
+
+
+def nodes_to_read(
+    named: Sequence[NodeAddress], listed: Sequence[Worker], *, engine: str
+) -> tuple[NodeAddress, ...]:
+    """Answer the named nodes and, after them, every listed worker that is none of them.
+
+    A worker whose role the router does not tell cannot be read as anything; it is left out here,
+    and safety rule 1 objects to it.
+    """
+    nodes = list(named)
+    for worker in listed:
+        known = any(is_same_place(worker.url, node.url) for node in nodes)
+        if known or worker.role is None:
+            continue
+        number = 1 + sum(node.role is worker.role for node in nodes)
+        nodes.append(
+            NodeAddress(
+                name=f"{worker.role}-{number}",
+                url=worker.url,
+                role=worker.role,
+                engine=engine,
+                bootstrap_port=worker.bootstrap_port,
+            )
+        )
+    return tuple(nodes)
