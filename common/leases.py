@@ -23,7 +23,10 @@ class LeaseLost(Exception):
     """Another worker holds the row, or its time is up: stop without touching anything more."""
 
 
-class LeasedQuerySet(models.QuerySet["LeasedT"]):
+LeasedT = TypeVar("LeasedT", bound="Leased")
+
+
+class LeasedQuerySet(models.QuerySet[LeasedT]):
     """Claims rows; every change of a lease is one conditional UPDATE."""
 
     def free(self, moment: datetime | None = None) -> Self:
@@ -58,9 +61,6 @@ class Leased(models.Model):
 
     class Meta:
         abstract = True
-
-
-LeasedT = TypeVar("LeasedT", bound=Leased)
 
 
 def owner_name() -> str:

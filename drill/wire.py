@@ -65,7 +65,7 @@ class Port:
         """Answer the address of the server behind the port."""
         return f"http://{HOST}:{self.number}"
 
-    def claim(self) -> None:
+    def claim(self) -> socket.socket:
         """Bind the port without listening yet. Raises PortTaken."""
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -76,19 +76,18 @@ class Port:
             raise PortTaken(f"port {self.number} on {HOST}: {error.strerror}") from None
         self._sock = sock
         self.number = sock.getsockname()[1]
+        return sock
 
     async def open(self, app: web.Application) -> None:
         """Serve an application on the port. Raises PortTaken."""
-        if self._sock is None:
-            self.claim()
-        sock, self._sock = self._sock, None
+        sock, self._sock = self._sock or self.claim(), None
         runner = web.AppRunner(
             app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1
         )
         await runner.setup()
         self._runner = runner
         try:
-            await web.SockSite(runner, sock).start()  # type: ignore[arg-type]
+            await web.SockSite(runner, sock).start()
         except OSError as error:
             sock.close()
             await self.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from django.core.validators import MinValueValidator
 from django.db import models
@@ -13,9 +12,6 @@ from common.clock import now
 from common.sealing import Sealed
 from fleet.contract import ENGINES, ROUTERS
 from fleet.reading import DEFAULT_HEADROOM, Role
-
-if TYPE_CHECKING:
-    from django.db.models.manager import RelatedManager
 
 
 def engine_choices() -> list[tuple[str, str]]:
@@ -53,10 +49,6 @@ class Deployment(models.Model):
     granted_tokens = models.PositiveIntegerField(default=0)
     required_checks = models.JSONField(default=list, blank=True)
     added_at = models.DateTimeField(default=now)
-
-    if TYPE_CHECKING:
-        nodes: RelatedManager[Node]
-        credentials: RelatedManager[Credential]
 
     class Meta:
         ordering = ("name",)
