@@ -1,0 +1,168 @@
+"""Gate: the pool of every node holds the context that its clients are promised, with headroom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+from common.verdicts import Verdict
+from fleet.reading import FleetReading, Reading
+from probes.contract import GATES
+from probes.doubts import doubt_about, tokens
+from probes.judgement import Check, Figure, Kind, Skipped
+from probes.limits import (
+    SGLANG,
+    Pool,
+    advertised_context,
+    derived_context,
+    first_refused_for,
+    own_context,
+    refusal_limits,
+    shortcomings,
+    usable_pool,
+)
+
+KEY = "pool_covers_context"
+
+
+@GATES.register(KEY)
+class PoolCoversContext:
+    """Holds the smallest pool of each node against the advertised context times the headroom.
+
+    Unit: tokens; ``ratio`` is pool / context, not rounded. Source: incident facts, "Fixes and
+    guards"; /server_info and /v1/models (SGLang).
+    """
+
+    title = "Pool covers the context"
+    kind = Kind.CONFIG
+
+    def judge(self, fleet: FleetReading) -> Iterable[Check | Skipped]:
+        """Answer one check a node."""
+        if not fleet.readings:
+            yield Skipped(check=KEY, reason="no node was named, so there is no pool to hold")
+            return
+        context = advertised_context(fleet)
+        for reading in fleet.readings:
+            yield self._judge_node(reading, context, fleet.headroom)
+
+    def _judge_node(self, reading: Reading, context: int | None, headroom: Decimal) -> Check:
+        pool = usable_pool(reading, context)
+        figures = _figures(reading, pool, context, headroom)
+        verdict, reason = _verdict(reading, pool, context, headroom)
+        return Check(
+            check=KEY,
+            target=reading.node,
+            verdict=verdict,
+            kind=self.kind,
+            reason=reason,
+            figures=figures,
+        )
+
+
+def required_pool(context: int, headroom: Decimal) -> int:
+    """Answer ceil(context x headroom), in decimal arithmetic."""
+    return int((Decimal(context) * headroom).to_integral_value(rounding=ROUND_CEILING))
+
+
+def _verdict(
+    reading: Reading, pool: Pool, context: int | None, headroom: Decimal
+) -> tuple[Verdict, str]:
+    doubt = doubt_about(reading) or _missing_figure(reading, pool, context)
+    if doubt or context is None or pool.tokens is None:
+        return Verdict.INCONCLUSIVE, doubt
+    # A figure that is missing can only make the pool smaller or the context larger, so a fail
+    # stands whatever else is unknown.
+    if pool.tokens < required_pool(context, headroom):
+        return Verdict.FAIL, _shortfall(reading, pool.tokens, context, headroom)
+    gap = _gap(reading, pool, context)
+    if gap:
+        return Verdict.INCONCLUSIVE, gap
+    return Verdict.PASS, (
+        f"{reading.node} holds {tokens(pool.tokens)} tokens: one request of the full context of "
+        f"{tokens(context)} fits with headroom {headroom}"
+    )
+
+
+def _missing_figure(reading: Reading, pool: Pool, context: int | None) -> str:
+    if pool.tokens is None:
+        return f"{reading.node} shows no pool: ask each engine at its own address, with its key"
+    if context is None:
+        return (
+            f"{reading.node} shows no context, and its limit and pool do not tell it: make "
+            "/v1/models readable, or start it with --context-length"
+        )
+    return ""
+
+
+def _gap(reading: Reading, pool: Pool, context: int) -> str:
+    """Answer what could still turn a pass into a fail, or nothing."""
+    if pool.gap:
+        return f"{reading.node} cannot be vouched for: {pool.gap}"
+    if own_context(reading) is None:
+        return (
+            f"{reading.node} shows no context of its own and may promise more than the "
+            f"{tokens(context)} known from elsewhere: make its /v1/models readable"
+        )
+    unclear = [*shortcomings(reading, "context")]
+    if unclear and derived_context(reading) is None:
+        return f"{reading.node} may promise more than {tokens(context)}: {'; '.join(unclear)}"
+    return ""
+
+
+def _shortfall(reading: Reading, pool: int, context: int, headroom: Decimal) -> str:
+    required = required_pool(context, headroom)
+    fitting = int((Decimal(pool) / headroom).to_integral_value(rounding=ROUND_FLOOR))
+    cure = (
+        f"lower the context to {tokens(fitting)} on every node and at the router, "
+        f"or give {reading.node} a pool of {tokens(required)}"
+    )
+    if pool >= context:
+        return (
+            f"{reading.node} holds {tokens(pool)} tokens, enough for the context of "
+            f"{tokens(context)} but not for {tokens(required)} (headroom {headroom}): {cure}"
+        )
+    own = own_context(reading)
+    if own is not None and pool == own < context:
+        return (
+            f"{reading.node} takes no more than its own context of {tokens(own)}, but "
+            f"{tokens(context)} is advertised: start it with that --context-length and a pool of "
+            f"{tokens(required)}, or advertise less"
+        )
+    band = _danger_band(reading, pool, context)
+    refused = f"; it refuses from {tokens(band[0])} what clients are promised" if band else ""
+    return (
+        f"{reading.node} holds {tokens(pool)} tokens, fewer than the advertised context of "
+        f"{tokens(context)}{refused}: {cure}"
+    )
+
+
+def _figures(
+    reading: Reading, pool: Pool, context: int | None, headroom: Decimal
+) -> dict[str, Figure]:
+    lowest = refusal_limits(reading).lowest
+    figures: dict[str, Figure] = {
+        "pool": pool.tokens,
+        "context": context,
+        "required": None if context is None else required_pool(context, headroom),
+        "ratio": None if context is None or pool.tokens is None else pool.tokens / context,
+        "last_admitted": None if lowest is None else lowest - 1,
+        "danger_band": None,
+    }
+    if context is not None and pool.tokens is not None:
+        figures["danger_band"] = _danger_band(reading, pool.tokens, context)
+    sliding = [rank.swa_capacity for rank in reading.ranks if rank.swa_capacity is not None]
+    if sliding:
+        full = [rank.pool for rank in reading.ranks if rank.pool is not None]
+        figures["full_pool"] = min(full, default=None)
+        figures["sliding_window_pool"] = min(sliding)
+    return figures
+
+
+def _danger_band(reading: Reading, pool: int, context: int) -> list[int] | None:
+    """Answer the lengths that the context promises and the pool makes the node refuse."""
+    if pool >= context:
+        return None
+    lowest = refusal_limits(reading).lowest
+    if lowest is None and reading.engine == SGLANG:
+        lowest = first_refused_for(own_context(reading), pool)
+    return [lowest, context - 1] if lowest is not None and lowest < context else None

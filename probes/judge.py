@@ -1,0 +1,75 @@
+"""Runs every gate over the readings of one deployment and adds the verdicts up."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from common.registry import load_plugins
+from common.verdicts import Verdict
+from fleet.reading import FleetReading
+from probes.contract import DEFAULT_REQUIRED, GATES, Gate
+from probes.judgement import Check, Judgement, Kind, Skipped
+
+
+def judge_fleet(
+    fleet: FleetReading,
+    *,
+    required: Collection[str] = DEFAULT_REQUIRED,
+    gates: Mapping[str, Gate] | None = None,
+    also: Iterable[Check] = (),
+) -> Judgement:
+    """Answer what all gates say of these readings, under a profile of required check names.
+
+    ``also`` are checks made elsewhere (drift, a router that could not be read); their own
+    ``required`` stands. A gate that raises is an error of that gate and ends nothing else.
+    """
+    if gates is None:
+        load_plugins("probes.gates")
+        gates = GATES.all()
+    found = [
+        (replace(one, required=key in required) if isinstance(one, Check) else one)
+        for key, gate in gates.items()
+        for one in _run_gate(key, gate, fleet)
+    ]
+    checks = [one for one in found if isinstance(one, Check)]
+    skipped = [one for one in found if isinstance(one, Skipped)]
+    checks.extend(_unregistered(name) for name in required if name not in gates)
+    checks.extend(also)
+    return Judgement(checks=tuple(checks), skipped=tuple(skipped))
+
+
+def _run_gate(key: str, gate: Gate, fleet: FleetReading) -> Iterator[Check | Skipped]:
+    said_anything = False
+    try:
+        for one in gate.judge(fleet):
+            said_anything = True
+            yield one
+    except Exception as error:  # noqa: BLE001 - a gate is a plug-in: whatever it raises is its own
+        yield Check(
+            check=key,
+            target="",
+            verdict=Verdict.ERROR,
+            kind=gate.kind,
+            # The text of the error may quote an answer, so only its kind is told.
+            reason=f"the gate itself failed ({type(error).__name__}); this is our fault: report it",
+        )
+        return
+    if not said_anything:
+        yield Check(
+            check=key,
+            target="",
+            verdict=Verdict.INCONCLUSIVE,
+            kind=gate.kind,
+            reason="the gate said nothing at all, which proves nothing",
+        )
+
+
+def _unregistered(name: str) -> Check:
+    return Check(
+        check=name,
+        target="",
+        verdict=Verdict.INCONCLUSIVE,
+        kind=Kind.CONFIG,
+        reason=f"the profile requires {name}, but no gate has that name: correct the profile",
+    )

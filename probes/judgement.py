@@ -1,0 +1,105 @@
+"""What a gate, a canary or a whole audit says: the values and the published JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TypedDict
+
+from common.verdicts import Verdict, worst
+
+
+class Kind(StrEnum):
+    """Kind of a finding."""
+
+    LEAK = "leak"
+    CORRUPTION = "corruption"
+    OVER_LIMIT_SERVED = "over_limit_served"
+    TIMING = "timing"
+    AVAILABILITY = "availability"
+    CONFIG = "config"
+    SECRET = "secret"  # noqa: S105 - a word, not a password
+
+
+#: Kinds that open a security incident when a canary finds them (design, "What opens an incident").
+SECURITY_KINDS = frozenset({Kind.LEAK, Kind.CORRUPTION, Kind.OVER_LIMIT_SERVED})
+
+Figure = int | float | str | bool | list[int] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One verdict about one target, with the figures that decide it and why in one sentence."""
+
+    check: str
+    target: str
+    verdict: Verdict
+    kind: Kind
+    reason: str
+    required: bool = True
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+
+    def as_advisory(self) -> Check:
+        """Answer the same check, shown and stored but without a say in the whole verdict."""
+        return replace(self, required=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """A check that does not apply, and why."""
+
+    check: str
+    reason: str
+
+
+class CheckDocument(TypedDict):
+    """A check as published (design, "A judgement")."""
+
+    check: str
+    target: str
+    verdict: str
+    required: bool
+    kind: str
+    reason: str
+    figures: dict[str, Figure]
+
+
+class JudgementDocument(TypedDict):
+    """A judgement as published (design, "A judgement")."""
+
+    verdict: str
+    checks: list[CheckDocument]
+    skipped: list[dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """All checks of one look at a deployment."""
+
+    checks: tuple[Check, ...]
+    skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """Answer the worst of the required checks; inconclusive where none is left."""
+        return worst(check.verdict for check in self.checks if check.required)
+
+    def document(self) -> JudgementDocument:
+        """Answer the published JSON object."""
+        return {
+            "verdict": str(self.verdict),
+            "checks": [
+                {
+                    "check": check.check,
+                    "target": check.target,
+                    "verdict": str(check.verdict),
+                    "required": check.required,
+                    "kind": str(check.kind),
+                    "reason": check.reason,
+                    "figures": dict(check.figures),
+                }
+                for check in self.checks
+            ],
+            "skipped": [{"check": one.check, "reason": one.reason} for one in self.skipped],
+        }

@@ -1,0 +1,20 @@
+"""Celery doors of this floor: ids in, one call each."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from probes.conduct import audit_conduct
+from probes.drift_watch import drift_check
+
+
+@shared_task(name="probes.conduct_audit")
+def conduct_audit(audit_pk: int) -> None:
+    """Conduct an audit unless another worker does."""
+    audit_conduct(audit_pk=audit_pk)
+
+
+@shared_task(name="probes.check_drift")
+def check_drift(deployment_pk: int) -> None:
+    """Re-read a proved deployment."""
+    drift_check(deployment_pk=deployment_pk)
