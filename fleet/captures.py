@@ -47,8 +47,8 @@ def parse_capture(text: str | bytes) -> Capture:
         raise UsageError("the capture is no JSON object")
     load_plugins("fleet.engines")
     nodes = document.get("nodes")
-    if not isinstance(nodes, list) or not nodes:
-        raise UsageError('"nodes" of the capture is no list with at least one node')
+    if not isinstance(nodes, list):
+        raise UsageError('"nodes" of the capture is no list')
     parsed = tuple(_parse_node(node, f"nodes[{index}]") for index, node in enumerate(nodes))
     _refuse_twins(parsed)
     return Capture(

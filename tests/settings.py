@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
+import shutil
 import tempfile
 from pathlib import Path
 
 from common.sealing import new_key
 
-_KEY_FILE = Path(tempfile.mkdtemp(prefix="pagewarden-test-")) / "sealing.key"
+_FOLDER = Path(tempfile.mkdtemp(prefix="pagewarden-test-"))
+atexit.register(shutil.rmtree, _FOLDER, ignore_errors=True)
+_KEY_FILE = _FOLDER / "sealing.key"
 _KEY_FILE.touch(mode=0o600)
 _KEY_FILE.write_text(new_key(), encoding="ascii")
 os.environ["PAGEWARDEN_SEALING_KEY_FILE"] = str(_KEY_FILE)

@@ -259,3 +259,12 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
         judge.main([str(tmp_path)])
     with pytest.raises(UsageError, match="only one of"):
         judge.main(["-", "--before", "-"])
+
+
+def test_a_capture_without_nodes_proves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "empty.json"
+    path.write_text('{"nodes": []}', encoding="utf-8")
+    code, judgement, _ = judged(capsys, str(path))
+    assert (code, judgement["verdict"]) == (2, "inconclusive")
