@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,9 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
-from django.db import connection
+from django.db.backends.signals import connection_created
+from django.dispatch import receiver
+from playwright.sync_api import Browser, sync_playwright
 
 from common.roles import Role
 from tests.deployments import DrillCluster, DrillStarter, Register, registrar
@@ -75,7 +78,7 @@ def _flush_past_triggers(execute: Any, sql: Any, params: Any, many: Any, context
     if len(tables) < 2:
         # The flush names every table at once; a test that truncates one wants to be refused.
         return execute(sql, params, many, context)
-    with connection.connection.cursor() as cursor:
+    with context["connection"].connection.cursor() as cursor:
         for table in tables:
             cursor.execute(f'ALTER TABLE "{table}" DISABLE TRIGGER USER')
         result = execute(sql, params, many, context)
@@ -84,10 +87,41 @@ def _flush_past_triggers(execute: Any, sql: Any, params: Any, many: Any, context
     return result
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _allow_flush() -> None:
-    """Install the exception for the flush on this thread's connection, once."""
-    connection.execute_wrappers.append(_flush_past_triggers)
+@receiver(connection_created)
+def _allow_flush(connection: Any, **_kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+    """Give every connection of the run the exception for the flush, once."""
+    if _flush_past_triggers not in connection.execute_wrappers:
+        connection.execute_wrappers.append(_flush_past_triggers)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Answer Debian's Chromium for one module; skip where there is none.
+
+    Not for the whole session: while Playwright runs, no other event loop may run in this thread.
+    """
+    path = os.environ.get("PAGEWARDEN_CHROMIUM") or shutil.which("chromium")
+    if not path:
+        pytest.skip("no Chromium is on this machine, and it could not be installed")
+    # Playwright's loop makes Django take this thread for an asynchronous one, which it is not.
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=path,
+            chromium_sandbox=False,
+            args=[
+                "--disable-gpu",
+                "--no-first-run",
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-sync",
+                "--disable-quic",
+            ],
+        )
+        yield browser
+        browser.close()
+    monkeypatch.undo()
 
 
 def make_person(name: str, role: Role | None = None) -> User:

@@ -25,3 +25,6 @@ from config.settings import *  # noqa: E402, F403 - the environment must be ther
 # Test connections end with their test; a kept one would outlive its thread.
 DATABASES["default"]["CONN_MAX_AGE"] = 0  # noqa: F405
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+# WhiteNoise warns where there is nothing to serve, and warnings are errors here.
+STATIC_ROOT = _FOLDER / "static"
+STATIC_ROOT.mkdir()

@@ -99,23 +99,3 @@ def up(free_ports: Callable[[], int]) -> Iterator[Running]:
         assert end_up(running) == 0
     finally:
         shutil.rmtree(parent, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def browser_type_launch_args() -> dict[str, Any]:
-    """Use Debian's Chromium; skip where there is none."""
-    path = os.environ.get("PAGEWARDEN_CHROMIUM") or shutil.which("chromium")
-    if not path:
-        pytest.skip("no Chromium is on this machine, and it could not be installed")
-    return {
-        "executable_path": path,
-        "chromium_sandbox": False,
-        "args": [
-            "--disable-gpu",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--disable-quic",
-        ],
-    }

@@ -103,11 +103,12 @@ def muted(register: Register) -> Iterator[tuple[Deployment, MutedRouter]]:
 def start_worker() -> subprocess.Popen[bytes]:
     """Start a real Celery worker on the test's own database."""
     parameters = connection.settings_dict
-    host = quote(str(parameters["HOST"]), safe="")
-    login = f"{quote(str(parameters['USER']))}:{quote(str(parameters['PASSWORD']))}"
-    url = f"postgresql://{login}@{host}/{parameters['NAME']}"
-    if parameters["PORT"]:
-        url = f"postgresql://{login}@{host}:{parameters['PORT']}/{parameters['NAME']}"
+    user, password, host, port, name = (
+        quote(str(parameters[part]), safe="")
+        for part in ("USER", "PASSWORD", "HOST", "PORT", "NAME")
+    )
+    place = f"{host}:{port}" if port else host
+    url = f"postgresql://{user}:{password}@{place}/{name}"
     return subprocess.Popen(  # noqa: S603 - our own command
         [
             *(sys.executable, "-m", "celery", "-A", "config.celery", "worker"),
