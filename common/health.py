@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,9 +15,13 @@ import psycopg
 import redis
 from django.conf import settings
 from django.db import connection
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from common.clock import now
 from common.models import BEAT_FRESH_FOR, WorkerBeat
+
+log = logging.getLogger(__name__)
 
 #: How long one part may take to answer before it counts as down.
 PART_TIMEOUT_S = 2.0
@@ -79,6 +84,9 @@ def ask_broker() -> None:
             redis_address(settings.BROKER_URL),
             socket_connect_timeout=PART_TIMEOUT_S,
             socket_timeout=PART_TIMEOUT_S,
+            # One short try: a retry would outlast the patience of who asks.
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,
         )
         with client:
             client.ping()
@@ -110,6 +118,10 @@ def _ask(name: str, ask: Callable[[], None]) -> Part:
         ask()
     except PartDown as error:
         return Part(name=name, why=str(error))
+    except Exception as error:
+        # Whatever went wrong, this address answers, and the part is not shown to be up.
+        log.exception("asking for the %s raised", name)
+        return Part(name=name, why=f"it could not be asked: {_short(error)}")
     return Part(name=name)
 
 
@@ -144,5 +156,3 @@ def _short(error: Exception) -> str:
     """Answer the first line of an error, which names what to look at and holds no password."""
     lines = str(error).strip().splitlines()
     return lines[0][:200] if lines else type(error).__name__
-
-

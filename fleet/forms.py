@@ -23,7 +23,10 @@ class DeploymentForm(forms.Form):
     )
     engine = forms.ChoiceField(choices=engine_choices)
     router_kind = forms.ChoiceField(
-        label="Kind of router", choices=lambda: [("", "none"), *router_choices()], required=False
+        label="Kind of router",
+        choices=lambda: [("", "none"), *router_choices()],
+        initial="sglang-router",
+        required=False,
     )
     router_url = forms.URLField(
         label="Router address",

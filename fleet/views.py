@@ -78,15 +78,11 @@ def deployment_changed(request: PageRequest, name: str) -> HttpResponse:
     if _saved(
         request,
         form,
-        lambda: deployment_change(
-            person=request.user, deployment=deployment, terms=form.terms()
-        ),
+        lambda: deployment_change(person=request.user, deployment=deployment, terms=form.terms()),
         "Saved.",
     ):
         return redirect("deployment", name=form.cleaned_data["name"])
-    return _form_page(
-        request, form, title=f"Edit {name}", button="Save", deployment=deployment
-    )
+    return _form_page(request, form, title=f"Edit {name}", button="Save", deployment=deployment)
 
 
 @_either
@@ -133,9 +129,7 @@ def grant_change(request: PageRequest, name: str) -> HttpResponse:
     """Change what a boundary round of a deployment may cost."""
     _allow_change(request.user)
     deployment = get_object_or_404(Deployment, name=name)
-    form = GrantForm(
-        request.POST or None, initial={"granted_tokens": deployment.granted_tokens}
-    )
+    form = GrantForm(request.POST or None, initial={"granted_tokens": deployment.granted_tokens})
     if _saved(
         request,
         form,
@@ -151,5 +145,9 @@ def grant_change(request: PageRequest, name: str) -> HttpResponse:
     ):
         return redirect("deployment", name=name)
     return _form_page(
-        request, form, title=f"Boundary grant of {name}", button="Change grant", deployment=deployment
+        request,
+        form,
+        title=f"Boundary grant of {name}",
+        button="Change grant",
+        deployment=deployment,
     )

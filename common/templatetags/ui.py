@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from django import template
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 
 from common.clock import now
 
@@ -19,7 +20,7 @@ VERDICT_GLYPHS: Mapping[str, str] = {
     "pass": "✓",
     "fail": "✕",
     "inconclusive": "?",
-    "not_exercised": "–",
+    "not_exercised": "\N{EN DASH}",
     "error": "!",
 }
 
@@ -42,11 +43,16 @@ STATE_GLYPHS: Mapping[str, str] = {
 #: First segments of addresses whose place in the navigation has another name.
 _PLACES: Mapping[str, str] = {"": "overview", "fleet": "deployments"}
 
+#: Where a name may break: after an underscore, a dot or a slash.
+_SEPARATORS = re.compile(r"(?<=[_./])")
+
 _MINUTE_S = 60
 _HOUR_S = 60 * _MINUTE_S
 _DAY_S = 24 * _HOUR_S
 #: From here on an age reads in days, and the smaller unit no longer decides anything.
 _DAYS_FROM_S = 2 * _DAY_S
+#: Up to here minutes count in an age of hours.
+_FINE_UP_TO_S = 10 * _HOUR_S
 
 
 @register.filter
@@ -86,11 +92,11 @@ def tokens(value: object) -> str:
 
 @register.filter
 def times(value: object) -> str:
-    """Answer a ratio as "0.65 ×"; never rounded up to a whole that is not reached."""
+    """Answer a ratio as a factor with its sign; never rounded up to a whole that is not reached."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return "unknown"
     floored = int(value * 100) / 100
-    return f"{floored:.2f} ×"
+    return f"{floored:.2f} \N{MULTIPLICATION SIGN}"
 
 
 @register.filter
@@ -131,10 +137,15 @@ def duration(value: object) -> str:
 
 @register.filter
 def age(moment: object) -> str:
-    """Answer how long ago a moment was, as a span; no moment reads "never"."""
+    """Answer how long ago a moment was, coarser the older it is; no moment reads "never"."""
     if not isinstance(moment, datetime):
         return "never"
-    return _span(int((now() - moment).total_seconds()))
+    seconds = max(int((now() - moment).total_seconds()), 0)
+    if _FINE_UP_TO_S <= seconds < _DAYS_FROM_S:
+        return f"{seconds // _HOUR_S} h"
+    if _MINUTE_S <= seconds < _HOUR_S:
+        return f"{seconds // _MINUTE_S} min"
+    return _span(seconds)
 
 
 @register.filter
@@ -164,6 +175,13 @@ def utc(moment: object, shape: str = "full") -> str:
 
 
 @register.filter
+def breakable(name: object) -> SafeString:
+    """Answer a long name that may break after its separators, never within a word."""
+    pieces = _SEPARATORS.split(str(name or ""))
+    return format_html_join(mark_safe("<wbr>"), "{}", ((piece,) for piece in pieces))
+
+
+@register.filter
 def place(path: object) -> str:
     """Answer the place in the navigation that an address belongs to: its first segment."""
     segment = str(path or "/").lstrip("/").split("/", 1)[0]
@@ -184,7 +202,7 @@ def stamp(moment: datetime | None, shape: str = "full") -> SafeString:
     iso = moment.astimezone(UTC).isoformat(timespec="seconds")
     whole = f"{utc(moment)} UTC"
     return format_html(
-        '<time class="figure" datetime="{}" title="{}">{}</time>', iso, whole, utc(moment, shape)
+        '<time class="fig" datetime="{}" title="{}">{}</time>', iso, whole, utc(moment, shape)
     )
 
 

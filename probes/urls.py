@@ -1,0 +1,17 @@
+"""Addresses of the probes floor."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from probes import views
+
+urlpatterns = [
+    path("deployments/", views.deployment_list, name="deployment_list"),
+    path("deployments/<slug:name>/", views.deployment, name="deployment"),
+    path("deployments/<slug:name>/audit/", views.audit_start, name="audit_start"),
+    path("deployments/<slug:name>/accept/", views.exposure_accepted, name="exposure_accepted"),
+    path("deployments/<slug:name>/cordon/", views.cordon, name="cordon"),
+    path("audits/", views.audit_list, name="audit_list"),
+    path("audits/<int:pk>/", views.audit, name="audit"),
+]
