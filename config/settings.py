@@ -149,6 +149,8 @@ STORAGES = {
 }
 
 BROKER_URL = env.read_text("BROKER_URL", "redis://127.0.0.1:6379/0")
+#: Where the drill's control answers, when `up` runs one; /healthz shows it as a part.
+DRILL_CONTROL_URL = env.read_text("PAGEWARDEN_DRILL_CONTROL_URL")
 #: How often a worker's own timer runs the tick, with or without a scheduler.
 TICK_EVERY_S = env.read_int("PAGEWARDEN_TICK_EVERY_S", 2)
 #: How long a proof holds (design, "Words").

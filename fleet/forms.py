@@ -7,9 +7,33 @@ from typing import Any
 
 from django import forms
 
+from fleet.contract import AddressRefused
 from fleet.models import Deployment, Node, Purpose, engine_choices, router_choices
 from fleet.reading import DEFAULT_HEADROOM, Role
+from fleet.selectors import outbound_policy
 from fleet.services import DeploymentTerms, Key, NodeTerms
+from fleet.validation import LONGEST_ADDRESS
+
+
+class AddressField(forms.CharField):
+    """An address that a client could connect to and the operator's policy does not refuse."""
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - options of CharField
+        super().__init__(max_length=LONGEST_ADDRESS, **options)
+        self.widget.attrs["inputmode"] = "url"
+        self.widget.attrs["placeholder"] = "http://host:port"
+
+    def clean(self, value: str | None) -> str:
+        """Answer the address without a closing slash; http where no scheme was typed."""
+        url = str(super().clean(value)).rstrip("/")
+        if not url:
+            return ""
+        url = url if "://" in url else f"http://{url}"
+        try:
+            outbound_policy().check_url(url)
+        except AddressRefused as refusal:
+            raise forms.ValidationError(str(refusal)) from None
+        return url
 
 
 class DeploymentForm(forms.Form):
@@ -28,16 +52,14 @@ class DeploymentForm(forms.Form):
         initial="sglang-router",
         required=False,
     )
-    router_url = forms.URLField(
+    router_url = AddressField(
         label="Router address",
         required=False,
-        assume_scheme="http",
         help_text="Workers are listed, taken out and put back here.",
     )
-    control_url = forms.URLField(
+    control_url = AddressField(
         label="Drill control address",
         required=False,
-        assume_scheme="http",
         help_text="Only a drill cluster has one.",
     )
     advertised_context = forms.IntegerField(
@@ -75,9 +97,7 @@ class NodeForm(forms.Form):
     """What people say of a node."""
 
     name = forms.SlugField(max_length=60)
-    url = forms.URLField(
-        label="Address", assume_scheme="http", help_text="Of the engine itself, not of a router."
-    )
+    url = AddressField(label="Address", help_text="Of the engine itself, not of a router.")
     role = forms.ChoiceField(choices=[(role.value, role.value) for role in Role])
     bootstrap_port = forms.IntegerField(
         required=False,
@@ -99,7 +119,7 @@ class NodeForm(forms.Form):
 
     def clean_url(self) -> str:
         """Answer the address, unless another node of the deployment stands there."""
-        url = str(self.cleaned_data["url"]).rstrip("/")
+        url: str = self.cleaned_data["url"]
         if self._nodes.filter(url=url, retired_at=None).exists():
             raise forms.ValidationError("A node stands at this address already.")
         return url

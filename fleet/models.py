@@ -12,6 +12,7 @@ from common.clock import now
 from common.sealing import Sealed
 from fleet.contract import ENGINES, ROUTERS
 from fleet.reading import DEFAULT_HEADROOM, Role
+from fleet.validation import LONGEST_ADDRESS, validate_address
 
 
 def engine_choices() -> list[tuple[str, str]]:
@@ -37,8 +38,15 @@ class Deployment(models.Model):
     router_kind = models.CharField(
         max_length=40, choices=router_choices, default="sglang-router", blank=True
     )
-    router_url = models.URLField("router address", blank=True)
-    control_url = models.URLField("drill control address", blank=True)
+    router_url = models.CharField(
+        "router address", max_length=LONGEST_ADDRESS, blank=True, validators=[validate_address]
+    )
+    control_url = models.CharField(
+        "drill control address",
+        max_length=LONGEST_ADDRESS,
+        blank=True,
+        validators=[validate_address],
+    )
     advertised_context = models.PositiveIntegerField(null=True, blank=True)
     headroom = models.DecimalField(
         max_digits=5,
@@ -62,7 +70,7 @@ class Node(models.Model):
 
     deployment = models.ForeignKey(Deployment, on_delete=models.PROTECT, related_name="nodes")
     name = models.SlugField(max_length=60)
-    url = models.URLField("address")
+    url = models.CharField("address", max_length=LONGEST_ADDRESS, validators=[validate_address])
     role = models.CharField(max_length=10, choices=[(role.value, role.value) for role in Role])
     bootstrap_port = models.PositiveIntegerField(null=True, blank=True)
     added_at = models.DateTimeField(default=now)
@@ -140,7 +148,7 @@ class OutOfRotation(models.Model):
     """
 
     deployment = models.ForeignKey(Deployment, on_delete=models.PROTECT, related_name="taken_out")
-    url = models.URLField()
+    url = models.CharField(max_length=LONGEST_ADDRESS)
     worker = models.JSONField()
     taken_out_by = models.CharField(max_length=150)
     taken_out_at = models.DateTimeField(default=now)

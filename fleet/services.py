@@ -23,6 +23,8 @@ from fleet.selectors import deployment_access, outbound_client
 from fleet.snapshot import reading_document
 
 _FLEET_ROLES = (PersonRole.RESPONDER, PersonRole.COMMANDER)
+#: Who acts: a person, whose role is checked, or the name of a program of ours.
+Actor = User | str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +69,22 @@ class Look:
     readings: tuple[Reading, ...]
 
 
+def _allowed(actor: Actor, *, to: str) -> str:
+    """Answer the actor's name. Raises NotAllowed for a person without a role."""
+    if isinstance(actor, str):
+        return actor
+    require_role(actor, *_FLEET_ROLES, to=to)
+    return actor.get_username()
+
+
 @transaction.atomic
-def deployment_add(*, actor: str, terms: DeploymentTerms) -> Deployment:
-    """Store a deployment. Raises ValidationError."""
+def deployment_add(*, actor: Actor, terms: DeploymentTerms) -> Deployment:
+    """Store a deployment. Raises NotAllowed, ValidationError."""
+    name = _allowed(actor, to="add a deployment")
     deployment = Deployment(**_columns(terms))
     deployment.full_clean()
     deployment.save()
-    record(actor=actor, action="deployment_added", subject=deployment.name)
+    record(actor=name, action="deployment_added", subject=deployment.name)
     return deployment
 
 
@@ -98,8 +109,9 @@ def _columns(terms: DeploymentTerms) -> dict[str, object]:
 
 
 @transaction.atomic
-def node_add(*, actor: str, deployment: Deployment, terms: NodeTerms) -> Node:
-    """Store a node of a deployment. Raises ValidationError."""
+def node_add(*, actor: Actor, deployment: Deployment, terms: NodeTerms) -> Node:
+    """Store a node of a deployment. Raises NotAllowed, ValidationError."""
+    name = _allowed(actor, to="add a node")
     node = Node(
         deployment=deployment,
         name=terms.name,
@@ -109,7 +121,7 @@ def node_add(*, actor: str, deployment: Deployment, terms: NodeTerms) -> Node:
     )
     node.full_clean()
     node.save()
-    record(actor=actor, action="node_added", subject=f"{deployment.name}/{node.name}")
+    record(actor=name, action="node_added", subject=f"{deployment.name}/{node.name}")
     return node
 
 
@@ -127,8 +139,9 @@ def node_retire(*, person: User, node: Node) -> None:
 
 
 @transaction.atomic
-def credentials_set(*, actor: str, deployment: Deployment, keys: Iterable[Key]) -> None:
-    """Seal keys; one that is empty leaves what stands."""
+def credentials_set(*, actor: Actor, deployment: Deployment, keys: Iterable[Key]) -> None:
+    """Seal keys; one that is empty leaves what stands. Raises NotAllowed."""
+    name = _allowed(actor, to="set keys")
     for key in keys:
         if not key.key and not key.name:
             continue
@@ -140,7 +153,7 @@ def credentials_set(*, actor: str, deployment: Deployment, keys: Iterable[Key]) 
             credential.key = key.key
         credential.changed_at = now()
         credential.save()
-        record(actor=actor, action="key_set", subject=f"{deployment.name}/{key.purpose}")
+        record(actor=name, action="key_set", subject=f"{deployment.name}/{key.purpose}")
 
 
 async def look_at(access: DeploymentAccess) -> Look:

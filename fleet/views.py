@@ -58,11 +58,10 @@ def deployment_added(request: PageRequest) -> HttpResponse:
     """Add a deployment by form."""
     _allow_change(request.user)
     form = DeploymentForm(request.POST or None)
-    actor = request.user.get_username()
     if _saved(
         request,
         form,
-        lambda: deployment_add(actor=actor, terms=form.terms()),
+        lambda: deployment_add(actor=request.user, terms=form.terms()),
         "Deployment added. Name its nodes next.",
     ):
         return redirect("deployment", name=form.cleaned_data["name"])
@@ -91,11 +90,10 @@ def node_added(request: PageRequest, name: str) -> HttpResponse:
     _allow_change(request.user)
     deployment = get_object_or_404(Deployment, name=name)
     form = NodeForm(request.POST or None, deployment=deployment)
-    actor = request.user.get_username()
     if _saved(
         request,
         form,
-        lambda: node_add(actor=actor, deployment=deployment, terms=form.terms()),
+        lambda: node_add(actor=request.user, deployment=deployment, terms=form.terms()),
         "Node added. It is read with the next audit.",
     ):
         return redirect("deployment", name=name)
@@ -111,11 +109,10 @@ def keys_set(request: PageRequest, name: str) -> HttpResponse:
     _allow_change(request.user)
     deployment = get_object_or_404(Deployment, name=name)
     form = KeysForm(request.POST or None, initial=tenant_names(deployment))
-    actor = request.user.get_username()
     if _saved(
         request,
         form,
-        lambda: credentials_set(actor=actor, deployment=deployment, keys=form.keys()),
+        lambda: credentials_set(actor=request.user, deployment=deployment, keys=form.keys()),
         "Keys sealed.",
     ):
         return redirect("deployment", name=name)

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -23,7 +23,12 @@ from config.up.prepared import is_prepared, note_prepared, prepared_state
 from config.up.processes import Supervisor, rotate
 from config.up.product import ROOT, Product
 from config.up.runfile import clear_last_run, write_run
-from config.up.simulation import choose_base_port, drill_service, take_first_line
+from config.up.simulation import (
+    choose_base_port,
+    drill_environment,
+    drill_service,
+    take_first_line,
+)
 from config.up.sockets import drop_socket_folder, make_socket_folder
 from config.up.store import Store, make_store
 
@@ -107,6 +112,7 @@ class _Start:
         self._wait_store()
         if self.wish.has_drill:
             self._wait_drill()
+            product = replace(product, env={**product.env, **drill_environment(self.folder)})
         self._prepare(product)
         _say("starting the web process and the worker")
         product.start(self.supervisor)

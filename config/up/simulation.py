@@ -89,3 +89,9 @@ def take_first_line(folder: DataFolder) -> bool:
     if read_object(folder.drill_file) != found:
         write_private(folder.drill_file, json.dumps(found, indent=1) + "\n")
     return True
+
+
+def drill_environment(folder: DataFolder) -> dict[str, str]:
+    """Answer what the product is told of the drill: where its control answers."""
+    control = read_object(folder.drill_file).get("control")
+    return {"PAGEWARDEN_DRILL_CONTROL_URL": control} if isinstance(control, str) else {}

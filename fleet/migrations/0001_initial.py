@@ -4,6 +4,7 @@ import common.clock
 import django.core.validators
 import django.db.models.deletion
 import fleet.models
+import fleet.validation
 import uuid
 from decimal import Decimal
 from django.db import migrations, models
@@ -25,8 +26,8 @@ class Migration(migrations.Migration):
                 ('model', models.CharField(max_length=200, verbose_name='served model')),
                 ('engine', models.CharField(choices=fleet.models.engine_choices, default='sglang', max_length=40)),
                 ('router_kind', models.CharField(blank=True, choices=fleet.models.router_choices, default='sglang-router', max_length=40)),
-                ('router_url', models.URLField(blank=True, verbose_name='router address')),
-                ('control_url', models.URLField(blank=True, verbose_name='drill control address')),
+                ('router_url', models.CharField(blank=True, max_length=200, validators=[fleet.validation.validate_address], verbose_name='router address')),
+                ('control_url', models.CharField(blank=True, max_length=200, validators=[fleet.validation.validate_address], verbose_name='drill control address')),
                 ('advertised_context', models.PositiveIntegerField(blank=True, null=True)),
                 ('headroom', models.DecimalField(decimal_places=3, default=Decimal('1.25'), max_digits=5, validators=[django.core.validators.MinValueValidator(Decimal('1'))])),
                 ('granted_tokens', models.PositiveIntegerField(default=0)),
@@ -42,7 +43,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.SlugField(max_length=60)),
-                ('url', models.URLField(verbose_name='address')),
+                ('url', models.CharField(max_length=200, validators=[fleet.validation.validate_address], verbose_name='address')),
                 ('role', models.CharField(choices=[('prefill', 'prefill'), ('decode', 'decode'), ('unified', 'unified')], max_length=10)),
                 ('bootstrap_port', models.PositiveIntegerField(blank=True, null=True)),
                 ('added_at', models.DateTimeField(default=common.clock.now)),
@@ -72,7 +73,7 @@ class Migration(migrations.Migration):
             name='OutOfRotation',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('url', models.URLField()),
+                ('url', models.CharField(max_length=200)),
                 ('worker', models.JSONField()),
                 ('taken_out_by', models.CharField(max_length=150)),
                 ('taken_out_at', models.DateTimeField(default=common.clock.now)),

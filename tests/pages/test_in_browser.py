@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from django.contrib.auth.models import User
-from django.db import connection
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from runbooks.models import Run, StepState
-from tests.conftest import _flush_past_triggers
 
 pytestmark = [
     pytest.mark.browser,
@@ -23,13 +21,6 @@ pytestmark = [
 Opener = Callable[..., Page]
 #: Longer than the slowest poll of the pages under test.
 POLLED_MS = 15_000
-
-
-@pytest.fixture(autouse=True)
-def _let_flush(browser: Browser) -> None:  # noqa: ARG001 - its loop must run already
-    """Let the flush empty append-only tables on the connection that Django keeps for this loop."""
-    if _flush_past_triggers not in connection.execute_wrappers:
-        connection.execute_wrappers.append(_flush_past_triggers)
 
 
 @pytest.fixture
@@ -148,7 +139,9 @@ def _let_wait_for_approval(run: Run) -> None:
 @pytest.mark.usefixtures("addresses")
 def test_the_pages_work_without_a_mouse(open_page: Opener, responder: User) -> None:
     page = open_page(responder)
+    page.wait_for_load_state()
     page.keyboard.press("/")
+    expect(page.locator("#search")).to_be_focused()
     page.keyboard.type("nothing is called so")
     expect(page.locator("#deployments [data-row]").first).to_be_hidden()
     expect(page.locator("#live")).to_have_text("0 of 1 shown")
