@@ -16,7 +16,8 @@ _DASH = "\N{EN DASH}"
 #: 0.31.2, 6; GitHub's tables, strikethrough and formulas.
 _INSIDE = re.compile(r"[\\`*\[\]<>|~&$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 #: What means something where a line or a list item begins. Source: CommonMark 0.31.2, 4 and 5.
-_AT_START = re.compile(r"^(\d{0,9})([#+\-=.):])")
+#: A number begins an item only where a blank follows its sign, which no version number has.
+_AT_START = re.compile(r"^(?:[#+\-=:]|\d{1,9}[.)](?=\s|$))")
 #: Categories that end lines, move the cursor or turn the reading direction.
 _UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
@@ -26,7 +27,12 @@ def text(value: str) -> str:
     shown = "".join(" " if unicodedata.category(one) in _UNSHOWN else one for one in value)
     line = " ".join(shown.split())
     escaped = _INSIDE.sub(r"\\\g<0>", line)
-    return _AT_START.sub(r"\1\\\2", escaped) or _DASH
+    return _AT_START.sub(_defuse, escaped) or _DASH
+
+
+def _defuse(start: re.Match[str]) -> str:
+    """Answer the start of a line with a backslash before its last sign."""
+    return f"{start.group()[:-1]}\\{start.group()[-1]}"
 
 
 def or_dash(value: str) -> str:

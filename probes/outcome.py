@@ -14,7 +14,7 @@ from common.verdicts import WORST_FIRST, Verdict
 from fleet.models import Deployment
 from fleet.reading import Reading
 from fleet.services import readings_store
-from probes.judgement import Check, Judgement
+from probes.judgement import Check, Judgement, Kind
 from probes.models import (
     Audit,
     AuditCheck,
@@ -67,7 +67,9 @@ def headline_of(judgement: Judgement) -> str:
             return min(deciding, key=_weight).reason
     if not required:
         return "no required check is left, which proves nothing"
-    return f"all {len(required)} required checks pass"
+    # A pass says what it excludes; only the search for markers counts its rounds.
+    excluded = [f": {check.reason}" for check in required if check.kind is Kind.LEAK]
+    return f"all {len(required)} required checks pass{next(iter(excluded), '')}"
 
 
 def _weight(check: Check) -> int:

@@ -201,10 +201,18 @@ def open_held(deployment: Deployment) -> Incident | None:
     )
 
 
+#: What a finding of a security kind means to those who read only the title.
+_TITLES = {
+    Kind.LEAK: "Another tenant's text in answers of",
+    Kind.CORRUPTION: "Answers that did not read their prompts on",
+    Kind.OVER_LIMIT_SERVED: "Prompts answered that must be refused on",
+}
+
+
 def finding_title(finding: Finding) -> str:
-    """Answer the title of an incident that starts from a finding."""
-    words = _kind_words(finding.kind).capitalize()
-    return f"{words} on {finding.deployment}: {finding.check_name} of {finding.target}"
+    """Answer the title of an incident that starts from a finding: what it means, and where."""
+    words = _TITLES.get(Kind(finding.kind), f"{_kind_words(finding.kind).capitalize()} on")
+    return f"{words} {finding.deployment} ({finding.check_name}, {finding.target})"
 
 
 def _next_number(year: int) -> int:

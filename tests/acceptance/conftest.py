@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -11,7 +10,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -35,14 +33,6 @@ class Running:
         text = (self.folder / "first-sign-ins.txt").read_text(encoding="utf-8")
         pairs = (line.split(": ", 1) for line in text.splitlines() if line.count(": ") == 1)
         return {name: word for name, word in pairs if name in {"commander", "responder"}}
-
-    def pid_of(self, part: str) -> int:
-        """Answer the process number of one part."""
-        said: dict[str, Any] = json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
-        return int(said["pids"][part])
-
-
-Starter = Callable[[Path], Running]
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -102,7 +102,9 @@ def _accepted_round_opens_an_incident(page: Page) -> str:
         page.reload()
     link.first.click()
     expect(main).to_contain_text("In triage")
-    expect(main).to_contain_text("leak on drill")
+    expect(page.get_by_role("heading", level=1)).to_contain_text(
+        "Another tenant's text in answers of drill"
+    )
     heading = page.get_by_role("heading", level=1).inner_text()
     found = re.search(r"INC-\d{4}-\d{4}", heading)
     assert found

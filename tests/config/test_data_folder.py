@@ -51,7 +51,9 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
 def test_a_second_holder_is_told_the_first_ones_pid(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from config.up.datadir import claimed, open_folder\n"
-        "with claimed(open_folder(pathlib.Path(sys.argv[1])).path): print('held'); sys.stdin.read()"
+        "with claimed(open_folder(pathlib.Path(sys.argv[1])).path):\n"
+        "    print('held', flush=True)\n"
+        "    sys.stdin.read()"
     )
     holder = subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", code, tmp_path / "data"],
