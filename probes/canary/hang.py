@@ -1,13 +1,25 @@
-"""Lengths with which one prompt can block a decode node, so that all behind it wait.
+"""Lengths with which one prompt can block a node, so that all behind it wait.
 
-Source: SGLang 0.5.19, seen: 1,010 tokens at a pool of 1,024 with 16 reserved tokens stayed at the
-head of decode's queue for ever. No version was shown to be free of it, so it is assumed of all.
+Decode, seen on SGLang 0.5.19: 1,010 tokens at a pool of 1,024 with 16 reserved tokens stayed at
+the head of its queue for ever. Prefill and unified nodes, read in 0.5.19 and 0.5.20
+(schedule_policy.py, PrefillAdder): a prompt is scheduled only while prompt, new tokens and one page
+together stay below the free pool; prefill counts one new token. No version was shown to be free of
+either, so both are assumed of all.
 """
 
 from __future__ import annotations
 
 #: SGLang's default of --num-reserved-decode-tokens, taken where a node does not show its own.
 DEFAULT_RESERVE = 512
+
+
+#: Taken where a node does not show its page size: the largest that SGLang commonly runs with.
+DEFAULT_PAGE = 64
+
+
+def longest_scheduled(*, free: int, page_size: int | None, max_new_tokens: int) -> int:
+    """Answer the longest prompt that a node which computes prompts can schedule. Unit: tokens."""
+    return free - max_new_tokens - (page_size or DEFAULT_PAGE) - 1
 
 
 def longest_that_fits(*, free: int, reserve: int | None, max_new_tokens: int) -> int:

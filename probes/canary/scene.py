@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleet.reading import FleetReading, Reading, Role
-from probes.canary.hang import hang_band, longest_that_fits
+from probes.canary.hang import hang_band, longest_scheduled, longest_that_fits
 from probes.canary.rounds import Duty
 from probes.limits import least_context, refusal_limits
 
@@ -32,8 +32,11 @@ class PairFigures:
     prefill_all_refuse: int
     decode_first_refused: int
     decode_all_refuse: int
+    prefill_free: int
+    prefill_page: int | None
     decode_free: int
     reserve: int | None
+    is_unified: bool = False
 
     @property
     def first_refused(self) -> int:
@@ -44,6 +47,39 @@ class PairFigures:
     def all_refuse(self) -> int:
         """Answer the shortest length that this pair refuses whichever rank is asked."""
         return min(self.prefill_all_refuse, self.decode_all_refuse)
+
+    def longest_scheduled(self, max_new_tokens: int) -> int:
+        """Answer the longest prompt that the side which computes it can schedule."""
+        return longest_scheduled(
+            free=self.prefill_free,
+            page_size=self.prefill_page,
+            # Of a split request prefill makes one token only, whatever was asked.
+            max_new_tokens=max_new_tokens if self.is_unified else 1,
+        )
+
+    def blocked_at(self, length: int, max_new_tokens: int) -> str:
+        """Answer why this length could block a node of this pair, or nothing where it cannot."""
+        scheduled = self.longest_scheduled(max_new_tokens)
+        if scheduled < length < self.prefill_all_refuse:
+            return (
+                f"hang band of {self.name}, lengths {scheduled + 1:,} to "
+                f"{self.prefill_all_refuse - 1:,}: the node that computes the prompt admits them, "
+                f"has {self.prefill_free:,} tokens free and could never schedule them, so such a "
+                "prompt blocks its queue; not sent"
+            )
+        band = hang_band(
+            free=self.decode_free,
+            reserve=self.reserve,
+            max_new_tokens=max_new_tokens,
+            last_admitted=self.last_reserved,
+        )
+        if band is None or not band[0] <= length <= band[1]:
+            return ""
+        return (
+            f"hang band of {self.name}, lengths {band[0]:,} to {band[1]:,}: decode admits "
+            f"them, has {self.decode_free:,} tokens free and could never reserve them, so "
+            "such a prompt blocks its queue; not sent"
+        )
 
     @property
     def last_reserved(self) -> int:
@@ -122,30 +158,21 @@ class Scene:
         return min(rooms)
 
     def longest_fitting(self, max_new_tokens: int) -> int:
-        """Answer the longest prompt for which every decode node has room to reserve."""
+        """Answer the longest prompt that every node has room to schedule and to reserve."""
         return min(
-            longest_that_fits(
-                free=pair.decode_free, reserve=pair.reserve, max_new_tokens=max_new_tokens
+            min(
+                pair.longest_scheduled(max_new_tokens),
+                longest_that_fits(
+                    free=pair.decode_free, reserve=pair.reserve, max_new_tokens=max_new_tokens
+                ),
             )
             for pair in self.pairs
         )
 
     def hang_at(self, length: int, max_new_tokens: int) -> str:
-        """Answer why this length could block a decode node, or nothing where it cannot."""
-        for pair in self.pairs:
-            band = hang_band(
-                free=pair.decode_free,
-                reserve=pair.reserve,
-                max_new_tokens=max_new_tokens,
-                last_admitted=pair.last_reserved,
-            )
-            if band is not None and band[0] <= length <= band[1]:
-                return (
-                    f"hang band of {pair.name}, lengths {band[0]:,} to {band[1]:,}: decode admits "
-                    f"them, could never reserve them with {pair.decode_free:,} tokens free, and "
-                    "all behind them would wait; not sent"
-                )
-        return ""
+        """Answer why this length could block a node, or nothing where it cannot."""
+        blocked = (pair.blocked_at(length, max_new_tokens) for pair in self.pairs)
+        return next(filter(None, blocked), "")
 
 
 def build_scene(readings: Sequence[Reading], *, target: str) -> Scene:
@@ -176,9 +203,12 @@ def _figures(prefill: Reading, decode: Reading) -> PairFigures:
         prefill_all_refuse=refusing[1],
         decode_first_refused=admitting[0],
         decode_all_refuse=admitting[1],
+        prefill_free=_free_of(prefill),
+        prefill_page=prefill.page_size,
         decode_free=_free_of(decode),
         # A unified node keeps no reserve for prompts that arrive from elsewhere.
         reserve=0 if is_unified else decode.reserve,
+        is_unified=is_unified,
     )
 
 

@@ -65,7 +65,7 @@ class FakePair:
         return min(self.context, self.decode_pool) - 6
 
     def readings(self) -> tuple[Reading, ...]:
-        load = Load(running=0, waiting=0, queues={"waiting": 0}, free_tokens=self.decode_pool)
+        idle: dict[str, Any] = {"running": 0, "waiting": 0, "queues": {"waiting": 0}}
         figures: dict[str, Any] = {
             "context": self.context,
             "version": self.version,
@@ -75,6 +75,7 @@ class FakePair:
             prefill(
                 pool=self.prefill_pool,
                 url=PREFILL_URL,
+                load=Load(free_tokens=self.prefill_pool, **idle),
                 counters={"requests": float(len(self.asked))},
                 **figures,
             ),
@@ -82,7 +83,7 @@ class FakePair:
                 pool=self.decode_pool,
                 url=DECODE_URL,
                 reserve=self.reserve,
-                load=load,
+                load=Load(free_tokens=self.decode_pool, **idle),
                 counters={"requests": float(len(self.asked))},
                 **figures,
             ),

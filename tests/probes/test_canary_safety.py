@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,8 +31,12 @@ def free(tokens: int | None) -> Load:
     return Load(running=0, waiting=0, queues={"waiting": 0}, free_tokens=tokens)
 
 
+def idle_prefill(**over: Any) -> Reading:  # noqa: ANN401 - fields of a reading
+    return prefill(load=free(20_480), **over)
+
+
 def healthy() -> tuple[Reading, Reading]:
-    return prefill(url=PREFILL_URL), decode(url=DECODE_URL, load=free(20_480))
+    return prefill(url=PREFILL_URL, load=free(20_480)), decode(url=DECODE_URL, load=free(20_480))
 
 
 def exposed() -> tuple[Reading, Reading]:
@@ -190,16 +195,46 @@ def test_the_recorded_hang_is_in_the_band() -> None:
     assert band == (1_009, 1_017)
 
 
+@pytest.mark.parametrize(
+    ("pool", "page", "longest"),
+    [
+        # Prompt, one new token and one page stay below the free pool (PrefillAdder, 0.5.19).
+        (10_624, 64, 10_558),
+        (1_024, 1, 1_021),
+        (10_624, None, 10_558),
+    ],
+)
+def test_what_prefill_admits_and_cannot_schedule_is_a_hang_band_too(
+    pool: int, page: int | None, longest: int
+) -> None:
+    side = prefill(pool=pool, page_size=page, load=free(pool))
+    scene = build_scene([side, decode(load=free(20_480))], target="router")
+    assert scene.longest_fitting(1) == longest
+    assert scene.hang_at(longest, 192) == ""
+    limit = scene.first_refused
+    blocked = [length for length in range(longest + 1, limit) if scene.hang_at(length, 1)]
+    assert blocked == list(range(longest + 1, limit))
+    assert scene.hang_at(limit, 1) == ""
+
+
+def test_a_unified_node_counts_its_new_tokens_and_a_page() -> None:
+    scene = build_scene([unified(pool=1_024, page_size=16, load=free(1_024))], target="router")
+    assert scene.hang_at(1_024 - 16 - 8 - 1, 8) == ""
+    assert "could never schedule" in scene.hang_at(1_024 - 16 - 8, 8)
+
+
 def test_without_a_free_pool_there_is_no_scene() -> None:
     with pytest.raises(FigureMissing, match="free pool"):
-        build_scene([prefill(), decode(load=free(None))], target="router")
+        build_scene([idle_prefill(), decode(load=free(None))], target="router")
     with pytest.raises(FigureMissing, match="free pool"):
-        build_scene([prefill(), decode()], target="router")
+        build_scene([idle_prefill(), decode()], target="router")
+    with pytest.raises(FigureMissing, match="prefill-1 does not show its free pool"):
+        build_scene([prefill(), decode(load=free(20_480))], target="router")
 
 
 def test_without_a_limit_there_is_no_scene() -> None:
     with pytest.raises(FigureMissing, match="limit"):
-        build_scene([prefill(first_refused=None), decode(load=free(20_480))], target="router")
+        build_scene([idle_prefill(first_refused=None), decode(load=free(20_480))], target="router")
 
 
 def test_september_has_the_figures_of_the_design() -> None:
@@ -218,8 +253,8 @@ def test_a_unified_node_is_a_pair_with_itself() -> None:
 
 
 def test_between_two_prefills_neither_answer_nor_refusal_is_owed() -> None:
-    small = prefill("prefill-2", pool=10_624)
-    scene = build_scene([prefill(), small, decode(load=free(20_480))], target="router")
+    small = prefill("prefill-2", pool=10_624, load=free(10_624))
+    scene = build_scene([idle_prefill(), small, decode(load=free(20_480))], target="router")
     assert scene.duty_at(10_617) is Duty.ANSWER
     assert scene.duty_at(12_000) is Duty.EITHER
     assert scene.duty_at(16_378) is Duty.REFUSAL
