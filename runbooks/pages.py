@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from django.contrib.auth.models import User
@@ -153,7 +153,7 @@ def overview_page(
     return OverviewPage(
         banners=tuple(_banner(one, latest.get(one.pk)) for one in incidents),
         lines=lines,
-        waiting=(*_triage(incidents), *_steps(runs, person)),
+        waiting=(*_incidents(incidents, run_by=latest), *_steps(runs, person)),
         parts=parts,
     )
 
@@ -164,16 +164,25 @@ def _banner(incident: Incident, run: Run | None) -> Banner:
     return Banner(incident=incident, reason=reason, run=run)
 
 
-def _triage(incidents: Sequence[Incident]) -> list[Waiting]:
+#: What a person has to do about an incident that no run can.
+_ASKED = {
+    Status.TRIAGE: "is in triage: declare it, or close it as a false alarm",
+    Status.DECLARED: "is declared and no run is under way: start one",
+    Status.RESTORED: "is restored: a commander closes it",
+}
+
+
+def _incidents(incidents: Sequence[Incident], *, run_by: Collection[int]) -> list[Waiting]:
+    """Answer the incidents that wait for a person; a live run speaks for its own."""
     return [
         Waiting(
-            what=f"{one.reference} is in triage",
-            says=f"{one.title}. Declare it, or close it as a false alarm.",
+            what=f"{one.reference} {_ASKED[Status(one.status)]}",
+            says=one.title,
             href=reverse("incident", args=[one.reference]),
             action="Review",
         )
         for one in incidents
-        if one.status == Status.TRIAGE
+        if Status(one.status) in _ASKED and one.pk not in run_by
     ]
 
 
