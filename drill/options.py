@@ -26,6 +26,8 @@ TENANT_NAMES = ("tenant-a", "tenant-b")
 TENANT_KEYS_VARIABLE = "PAGEWARDEN_DRILL_TENANT_KEYS"
 _DEFAULT_BASE_PORT = 21000
 _HIGHEST_PORT = 65535
+#: A pool of fewer reserves than this counts as small.
+_SMALL_IN_RESERVES = 16
 
 
 class _Parser(argparse.ArgumentParser):
@@ -46,7 +48,10 @@ def read_options(argv: list[str]) -> argparse.Namespace:
     figures.add_argument("--prefills", type=int, default=1, metavar="N")
     figures.add_argument("--decodes", type=int, default=1, metavar="N")
     figures.add_argument(
-        "--reserved-decode-tokens", type=int, default=DEFAULT_RESERVED_DECODE_TOKENS
+        "--reserved-decode-tokens",
+        type=int,
+        metavar="TOKENS",
+        help="kept free beside each prompt; 512 as the engine's own, a 64th of a small pool",
     )
     figures.add_argument("--waiting-timeout", type=float, default=DEFAULT_TIMEOUT_S, metavar="S")
     figures.add_argument("--bootstrap-timeout", type=float, default=DEFAULT_TIMEOUT_S, metavar="S")
@@ -87,16 +92,27 @@ def plan_of(options: argparse.Namespace, environ: Mapping[str, str] = os.environ
     )
 
 
+def usual_reserve(decode_pool: int) -> int:
+    """Answer the reserve where none was asked for. Unit: tokens.
+
+    The engine's own default would keep a small pool from taking any prompt of use: with 512 of
+    1,024 tokens kept free, 900 tokens wait for ever (seen on a running 0.5.19).
+    """
+    is_small = decode_pool < _SMALL_IN_RESERVES * DEFAULT_RESERVED_DECODE_TOKENS
+    return decode_pool // 64 if is_small else DEFAULT_RESERVED_DECODE_TOKENS
+
+
 def _nodes(options: argparse.Namespace, scenario: Scenario) -> list[NodeSettings]:
+    decode_pool = _figure(options.decode_pool, scenario.decode_pool)
     base = NodeSettings(
         name="",
         role=Role.DECODE,
         engine_version=options.engine_version or scenario.engine_version,
-        pool=_figure(options.decode_pool, scenario.decode_pool),
+        pool=decode_pool,
         context=_figure(options.context, scenario.context),
         page_size=_figure(options.page_size, scenario.page_size),
         model=MODEL,
-        reserved_decode_tokens=options.reserved_decode_tokens,
+        reserved_decode_tokens=_figure(options.reserved_decode_tokens, usual_reserve(decode_pool)),
         waiting_timeout_s=options.waiting_timeout,
         bootstrap_timeout_s=options.bootstrap_timeout,
         api_key=_key(options.node_key_file),

@@ -168,3 +168,18 @@ def test_keys_are_new_each_time_unless_given(tmp_path: Path) -> None:
 def test_unusable_key_lists_are_refused(text: str) -> None:
     with pytest.raises(WrongFigure, match="JSON list"):
         plan_of(read_options([]), {TENANT_KEYS_VARIABLE: text})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reserve"),
+    [
+        (["--scenario", "september"], 512),
+        (["--scenario", "equal-pools"], 512),
+        # 990 tokens were answered at a pool of 1,024, 1,010 were not (recorded, reserve 16).
+        (["--prefill-pool", "1024", "--decode-pool", "1024", "--page-size", "1"], 16),
+        (["--decode-pool", "1024", "--page-size", "1", "--reserved-decode-tokens", "512"], 512),
+    ],
+)
+def test_a_small_pool_keeps_a_small_reserve(arguments: list[str], reserve: int) -> None:
+    plan = plan_of(read_options(arguments))
+    assert {node.reserved_decode_tokens for node in plan.nodes} == {reserve}
