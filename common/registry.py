@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable
+from functools import cache
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -60,8 +61,12 @@ class Registry(Generic[T]):
         return key in self._members
 
 
+@cache
 def load_plugins(package: str) -> None:
-    """Import every module of a package, so that its decorators run."""
+    """Import every module of a package, so that its decorators run.
+
+    Once in a process: the folder is looked through for each judgement else.
+    """
     found = importlib.import_module(package)
     for module in pkgutil.iter_modules(found.__path__):
         importlib.import_module(f"{package}.{module.name}")

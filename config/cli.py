@@ -43,6 +43,9 @@ MANAGE_SUMMARIES = {
     "incident": "look at incidents",
     "runbook": "look at runbooks and their runs",
     "postmortem": "export a post-mortem",
+    "fleet": "export, import or discover deployments",
+    "sweep": "read the whole fleet",
+    "api_token": "tokens for POST /api/gate",
 }
 MANAGE = "config.verbs.manage"
 HELP_WORDS = frozenset({"-h", "--help", "help"})

@@ -155,6 +155,11 @@ DRILL_CONTROL_URL = env.read_text("PAGEWARDEN_DRILL_CONTROL_URL")
 TICK_EVERY_S = env.read_int("PAGEWARDEN_TICK_EVERY_S", 2)
 #: How long a proof holds (design, "Words").
 PROOF_LASTS_HOURS = 24
+#: A deployment whose newest reading is older is read by itself; 0 turns that off.
+SWEEP_AFTER_MINUTES = env.read_int("PAGEWARDEN_SWEEP_AFTER_MINUTES", 10)
+#: Nodes that one sweeping task asks at the same time, and how long it waits for one answer.
+SWEEP_CONCURRENCY = env.read_int("PAGEWARDEN_SWEEP_CONCURRENCY", 64)
+SWEEP_TIMEOUT_S = env.read_int("PAGEWARDEN_SWEEP_TIMEOUT_S", 5)
 OUTBOUND_ALLOW = env.read_text("PAGEWARDEN_ALLOW_NETWORKS")
 OUTBOUND_DENY = env.read_text("PAGEWARDEN_DENY_NETWORKS")
 

@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from fleet.contract import AddressRefused, FleetError
@@ -217,6 +218,7 @@ def _read_host(host: str, shown: str) -> tuple[str, Address | None]:
     return host.lower(), None
 
 
+@lru_cache(maxsize=4096)
 def _always_refused(address: Address) -> str:
     for network, why in ALWAYS_REFUSED:
         if network.version == address.version and address in network:

@@ -18,7 +18,7 @@ from common.exits import UsageError
 from common.registry import load_plugins
 from fleet.contract import ENGINES, Answer, NodeCapture
 from fleet.jsontext import NotJson, clean_text, parse_json
-from fleet.reading import DEFAULT_HEADROOM, Role
+from fleet.reading import DEFAULT_HEADROOM, Attestation, Role
 
 LARGEST_BYTES: Final = 64 * 1024 * 1024
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,30})?")
@@ -28,11 +28,17 @@ _LARGEST_HEADROOM: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capture:
-    """What a capture file holds. ``context`` is what a person said is advertised, in tokens."""
+    """What a capture file holds. ``context`` is what a person said is advertised, in tokens.
+
+    ``advisories`` are records as they were written (OSV or its short form, docs/adr/0012), and
+    ``rounds`` those of a canary document (``canary --json``), unchecked.
+    """
 
     nodes: tuple[NodeCapture, ...]
     headroom: Decimal = DEFAULT_HEADROOM
     context: int | None = None
+    advisories: tuple[Mapping[str, object], ...] = ()
+    rounds: tuple[object, ...] = ()
 
 
 def parse_capture(text: str | bytes) -> Capture:
@@ -55,7 +61,14 @@ def parse_capture(text: str | bytes) -> Capture:
         nodes=parsed,
         headroom=parse_headroom(document.get("headroom", DEFAULT_HEADROOM), "headroom"),
         context=parse_context(document.get("context"), "context"),
+        advisories=_parse_advisories(document.get("advisories")),
+        rounds=_rounds_in(document.get("canary")),
     )
+
+
+def _rounds_in(canary: object) -> tuple[object, ...]:
+    rounds = canary.get("rounds") if isinstance(canary, dict) else None
+    return tuple(rounds) if isinstance(rounds, list) else ()
 
 
 def dump_capture(capture: Capture) -> str:
@@ -65,6 +78,10 @@ def dump_capture(capture: Capture) -> str:
         document["headroom"] = str(capture.headroom)
     if capture.context is not None:
         document["context"] = capture.context
+    if capture.rounds:
+        document["canary"] = {"rounds": list(capture.rounds)}
+    if capture.advisories:
+        document["advisories"] = [dict(one) for one in capture.advisories]
     document["nodes"] = [_dump_node(node) for node in capture.nodes]
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
@@ -92,6 +109,14 @@ def parse_context(value: object, place: str) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise UsageError(f"{place} is no whole number of tokens above 0")
     return value
+
+
+def _parse_advisories(value: object) -> tuple[Mapping[str, object], ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise UsageError("advisories of the capture is no list")
+    return tuple(_object(one, f"advisories[{index}]") for index, one in enumerate(value))
 
 
 def _parse_node(value: object, place: str) -> NodeCapture:
@@ -131,13 +156,49 @@ def _parse_moment(value: object) -> datetime | None:
         return None
 
 
-def _parse_attested(value: object, place: str) -> dict[str, str]:
-    attested: dict[str, str] = {}
-    for name, word in _object(value, place).items():
-        if isinstance(word, dict | list) or word is None:
-            raise UsageError(f"{place} holds something else than texts by name")
-        attested[clean_text(name)] = clean_text(str(word))
-    return attested
+def _parse_attested(value: object, place: str) -> dict[str, Attestation]:
+    words = _object(value, place).items()
+    named = [(clean_text(key, longest=80), word) for key, word in words]
+    return {key: _parse_word(key, word, f"{place}[{key!r}]") for key, word in named}
+
+
+def _parse_word(key: str, word: object, place: str) -> Attestation:
+    """Answer a person's word; an expiry that cannot be read must not mean: for ever."""
+    if not isinstance(word, dict):
+        return Attestation(key=key, value=_plain(word, place))
+    until = word.get("until")
+    return Attestation(
+        key=key,
+        value=_plain(word.get("value"), f"{place}.value"),
+        reason=_text(word.get("reason"), f"{place}.reason"),
+        by=_text(word.get("by"), f"{place}.by"),
+        until=None if until is None else _parse_until(until, f"{place}.until"),
+    )
+
+
+def _plain(value: object, place: str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return clean_text(str(value))
+    raise UsageError(f"{place} is no text and no number")
+
+
+def _text(value: object, place: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise UsageError(f"{place} is no text")
+    return clean_text(value)
+
+
+def _parse_until(value: object, place: str) -> datetime:
+    """Answer an aware moment; one without a time zone is UTC. Raises UsageError."""
+    try:
+        moment = datetime.fromisoformat(str(value))
+        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise UsageError(f"{place} is no moment such as 2026-12-31T00:00:00Z") from None
 
 
 def _parse_logs(value: object, place: str) -> tuple[str, ...]:
@@ -175,9 +236,21 @@ def _parse_answer(response: Mapping[str, object], place: str) -> Answer:
         status=status,
         json=response.get("json"),
         text=text,
-        error=clean_text(error) if isinstance(error, str) else "",
+        error=clean_text(error) if isinstance(error, str) and error else _cut_off(response, text),
         exposed_secrets=tuple(clean_text(one) for one in names if isinstance(one, str)),
     )
+
+
+def _cut_off(response: Mapping[str, object], text: str | None) -> str:
+    """Answer that a body was not saved whole, where whoever saved it says so; else nothing."""
+    length = response.get("content_length")
+    is_short = (
+        isinstance(length, int)
+        and not isinstance(length, bool)
+        and text is not None
+        and length > len(text.encode("utf-8", errors="replace"))
+    )
+    return "its body was not saved whole" if is_short or response.get("truncated") is True else ""
 
 
 def _refuse_twins(nodes: tuple[NodeCapture, ...]) -> None:
@@ -201,10 +274,17 @@ def _dump_node(node: NodeCapture) -> dict[str, object]:
         "role": str(node.role),
         "url": node.url,
         "taken_at": node.taken_at.isoformat() if node.taken_at else None,
-        "attested": dict(node.attested),
+        "attested": {key: _dump_word(word) for key, word in node.attested.items()},
         "logs": list(node.logs),
         "responses": {route: _dump_answer(answer) for route, answer in node.responses.items()},
     }
+
+
+def _dump_word(word: Attestation) -> str | dict[str, str | None]:
+    if not (word.reason or word.by or word.until):
+        return word.value
+    until = word.until.isoformat() if word.until else None
+    return {"value": word.value, "reason": word.reason, "by": word.by, "until": until}
 
 
 def _dump_answer(answer: Answer) -> dict[str, object]:

@@ -18,20 +18,18 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from httpx_aiohttp import AiohttpTransport
 
 from fleet.address import AddressPolicy, Endpoint, show_url
-from fleet.contract import AddressRefused, BadAnswer, FleetError, Reply
+from fleet.contract import AddressRefused, FleetError, Reply
 from fleet.faults import TRANSPORT_FAULTS, explain, timed_out
+from fleet.kept import CONNECT_TIMEOUT_S, Limits, check_head, kept_get, too_large
 
 DEFAULT_TIMEOUT_S: Final = 10.0
 DEFAULT_MAX_BYTES: Final = 8 * 1024 * 1024
 DEFAULT_CONCURRENCY: Final = 64
-#: A node that does not even take the connection is given up sooner than one that thinks.
-_CONNECT_TIMEOUT_S: Final = 5.0
 #: Below the 5 s after which uvicorn, under SGLang, closes an idle connection: a request that meets
 #: the closing would look like a node that died.
-_KEEPALIVE_S: Final = 4.0
+KEEP_ALIVE_S: Final = 4.0
 #: From here on a body is sent in parts, so that a prompt of a million tokens blocks nobody.
 _PART_BYTES: Final = 256 * 1024
-_REDIRECTS: Final = range(300, 400)
 _AGENT: Final = "pagewarden"
 
 
@@ -83,7 +81,8 @@ class OutboundClient:
     """Asks nodes and routers within the address policy; an async context manager.
 
     No redirect, cookie, proxy or environment variable is followed. ``transport`` is the seam for
-    tests. At most ``concurrency`` requests are under way; the others wait in order.
+    tests. At most ``concurrency`` requests are under way; the others wait in order. An unused
+    connection is kept for ``keep_alive_s`` seconds.
     """
 
     def __init__(
@@ -92,18 +91,23 @@ class OutboundClient:
         policy: AddressPolicy | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         concurrency: int = DEFAULT_CONCURRENCY,
+        keep_alive_s: float = KEEP_ALIVE_S,
     ) -> None:
         self._policy = policy or AddressPolicy()
         self._concurrency = concurrency
+        self._keep_alive_s = keep_alive_s
         self._slots = asyncio.Semaphore(concurrency)
-        self._kept = transport
+        self._seam = transport
         self._fresh = transport
+        self._kept: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        if self._kept is None:
+        if self._seam is None:
             trust = ssl.create_default_context()
-            self._kept = self._build_transport(trust, keep_alive=True)
-            self._fresh = self._build_transport(trust, keep_alive=False)
+            self._kept = self._build_session(trust, keep_alive=True)
+            self._fresh = AiohttpTransport(
+                client=self._build_session(trust, keep_alive=False), verify=trust, trust_env=False
+            )
         return self
 
     async def __aexit__(
@@ -112,9 +116,10 @@ class OutboundClient:
         fault: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for transport in {self._kept, self._fresh}:
-            if transport is not None:
-                await transport.aclose()
+        if self._fresh is not None:
+            await self._fresh.aclose()
+        if self._kept is not None:
+            await self._kept.close()
 
     async def request(  # noqa: PLR0913 - keyword-only from the third on
         self,
@@ -134,6 +139,13 @@ class OutboundClient:
         """
         endpoint = self._policy.check_url(url)
         body = b"" if json is None else json if isinstance(json, bytes) else compact_json(json)
+        if method == "GET" and not body and self._kept is not None:
+            headers = _headers(key, endpoint, size=0)
+            limits = Limits(timeout_s=timeout_s, max_bytes=max_bytes)
+            async with self._slots:
+                return await kept_get(
+                    self._kept, url, endpoint=endpoint, headers=headers, limits=limits
+                )
         try:
             request = httpx.Request(
                 method,
@@ -150,7 +162,7 @@ class OutboundClient:
     async def _send(
         self, request: httpx.Request, endpoint: Endpoint, timeout_s: float, max_bytes: int
     ) -> Reply:
-        transport = self._kept if request.method == "GET" else self._fresh
+        transport = self._fresh
         if transport is None:
             raise RuntimeError("the outbound client is used outside its context")
         started = time.monotonic()
@@ -172,8 +184,8 @@ class OutboundClient:
             seconds=time.monotonic() - started,
         )
 
-    def _build_transport(self, trust: ssl.SSLContext, *, keep_alive: bool) -> AiohttpTransport:
-        """Answer a transport that reuses connections, or one that makes a new one each time.
+    def _build_session(self, trust: ssl.SSLContext, *, keep_alive: bool) -> aiohttp.ClientSession:
+        """Answer a session that reuses connections, or one that makes a new one each time.
 
         Only a GET can be sent again by itself when a server closes an idle connection in the same
         moment; a prompt must not be, and its clock is to include the connection.
@@ -184,35 +196,23 @@ class OutboundClient:
             ssl=trust,
             limit=self._concurrency,
             force_close=not keep_alive,
-            keepalive_timeout=_KEEPALIVE_S if keep_alive else None,
+            keepalive_timeout=self._keep_alive_s if keep_alive else None,
         )
-        session = aiohttp.ClientSession(
+        return aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             auto_decompress=False,
         )
-        return AiohttpTransport(client=session, verify=trust, trust_env=False)
 
 
 async def _read_body(response: httpx.Response, endpoint: Endpoint, max_bytes: int) -> bytes:
-    at = endpoint.origin
-    if response.status_code in _REDIRECTS:
-        to = show_url(response.headers.get("location", "nowhere"))
-        raise BadAnswer(
-            f"{at} answered {response.status_code}, a redirect to {to}, which is never followed: "
-            "give the final address"
-        )
-    if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise BadAnswer(f"{at} compressed its answer although it was asked not to")
-    announced = response.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced[:20]) > max_bytes:
-        raise BadAnswer(f"{at} answers with {announced[:20]} bytes; {max_bytes} are taken at most")
+    check_head(response.status_code, response.headers, endpoint, max_bytes)
     parts = bytearray()
     async for part in _parts_of(response.content) if _is_read(response) else response.aiter_raw():
         parts += part
         if len(parts) > max_bytes:
-            raise BadAnswer(f"{at} answers with more than the {max_bytes} bytes that are taken")
+            raise too_large(endpoint, max_bytes)
     return bytes(parts)
 
 
@@ -251,7 +251,7 @@ def _headers(key: str, endpoint: Endpoint, *, size: int) -> dict[str, str]:
 
 def _timeouts(timeout_s: float) -> dict[str, float]:
     """Answer per-phase limits; the total is held by the caller, so reading has no own limit."""
-    return {"connect": min(timeout_s, _CONNECT_TIMEOUT_S), "pool": timeout_s, "write": timeout_s}
+    return {"connect": min(timeout_s, CONNECT_TIMEOUT_S), "pool": timeout_s, "write": timeout_s}
 
 
 def _first_headers(response: httpx.Response) -> Mapping[str, str]:

@@ -5,22 +5,52 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Protocol
 
 from common.registry import Registry
-from fleet.reading import Reading, Role, Worker
+from fleet.reading import Attestation, Reading, Role, Worker
+
+
+class Outcome(StrEnum):
+    """What asking a node came to, in one word; everything but ``read`` opens no door."""
+
+    READ = "read"
+    DNS = "dns"
+    TLS = "tls"
+    REFUSED = "refused"
+    TIMEOUT = "timeout"
+    NO_ROUTE = "no_route"
+    RESET = "reset"
+    POLICY = "policy"
+    KEY = "key"
+    BAD_ANSWER = "bad_answer"
 
 
 class FleetError(Exception):
-    """Base of what this floor raises; its text names the node and says what to do."""
+    """Base of what this floor raises; its text names the node and says what to do.
+
+    ``outcome`` is the same in one word, so that a sweep can count it.
+    """
+
+    outcome: Outcome = Outcome.BAD_ANSWER
+
+    def __init__(self, text: str, *, outcome: Outcome | None = None) -> None:
+        super().__init__(text)
+        if outcome is not None:
+            self.outcome = outcome
 
 
 class AddressRefused(FleetError):
     """The address policy does not let us connect there."""
 
+    outcome = Outcome.POLICY
+
 
 class NodeUnreachable(FleetError):
     """Refused, reset, DNS, TLS or time-out: the node did not answer."""
+
+    outcome = Outcome.NO_ROUTE
 
 
 class BadAnswer(FleetError):
@@ -43,6 +73,7 @@ class Answer:
     json: object = None
     text: str | None = None
     error: str = ""
+    outcome: Outcome | None = None
     is_redacted: bool = False
     exposed_secrets: tuple[str, ...] = ()
 
@@ -59,7 +90,7 @@ class NodeCapture:
     role: Role
     responses: Mapping[str, Answer]
     url: str = ""
-    attested: Mapping[str, str] = field(default_factory=dict)
+    attested: Mapping[str, Attestation] = field(default_factory=dict)
     logs: tuple[str, ...] = ()
     taken_at: datetime | None = None
 
@@ -83,13 +114,37 @@ class EngineAdapter(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterTraits:
+    """What tells kinds of router apart.
+
+    ``entry_fields`` are the fields that every entry of GET /workers has. Where nothing is listed,
+    GET /list_workers answers addresses (``lists_urls``) or 404 with a code.
+    """
+
+    has_workers: bool = False
+    entry_fields: frozenset[str] = frozenset()
+    lists_urls: bool = False
+    unknown_path_code: str = ""
+
+
 class RouterAdapter(Protocol):
     """Lists, removes and adds workers of one kind of router, through the outbound client.
 
-    Every call raises RouterError where the router cannot be read or refuses.
+    Every asynchronous call raises RouterError where the router cannot be read or refuses.
+    ``usual_engine`` is what such a router mostly stands before.
     """
 
     title: str
+    usual_engine: str
+
+    def recognises(self, traits: RouterTraits) -> bool:
+        """Answer whether a router with these traits is of this kind."""
+        ...
+
+    def restore_note(self, worker: Worker) -> str:
+        """Answer what adding a worker back takes beyond an order; empty where nothing."""
+        ...
 
     async def list_workers(self, router: RouterAccess) -> tuple[Worker, ...]:
         """Answer every worker that the router lists."""

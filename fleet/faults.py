@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import aiohttp
 import httpx
 
-from fleet.contract import BadAnswer, FleetError, NodeUnreachable
+from fleet.contract import BadAnswer, FleetError, NodeUnreachable, Outcome
 
 #: What the libraries raise; anything else is our own fault and must not be hidden.
 TRANSPORT_FAULTS = (httpx.HTTPError, aiohttp.ClientError, OSError)
@@ -30,9 +30,15 @@ def explain(fault: BaseException, *, origin: str) -> FleetError:
     return NodeUnreachable(f"{origin} could not be reached ({type(chain[-1]).__name__}): {_CHECK}")
 
 
+def _silent(text: str, outcome: Outcome) -> NodeUnreachable:
+    return NodeUnreachable(text, outcome=outcome)
+
+
 def timed_out(origin: str, timeout_s: float) -> NodeUnreachable:
     """Answer the error for an answer that did not come whole in time."""
-    return NodeUnreachable(f"{origin} did not answer within {timeout_s:g} s (time-out)")
+    return NodeUnreachable(
+        f"{origin} did not answer within {timeout_s:g} s (time-out)", outcome=Outcome.TIMEOUT
+    )
 
 
 def _chain(fault: BaseException) -> Iterator[BaseException]:
@@ -102,21 +108,31 @@ def _errno(one: BaseException) -> int | None:
 #: First match wins. A time-out stands behind reset, because the transport calls a reset a connect
 #: time-out and keeps the truth only as its cause.
 _JUDGEMENTS = (
-    (_is_name_fault, lambda at: NodeUnreachable(f"the name in {at} is not known (DNS): {_CHECK}")),
+    (
+        _is_name_fault,
+        lambda at: _silent(f"the name in {at} is not known (DNS): {_CHECK}", Outcome.DNS),
+    ),
     (
         _is_tls_fault,
-        lambda at: NodeUnreachable(
-            f"{at} failed the TLS handshake: check its certificate, and http against https"
+        lambda at: _silent(
+            f"{at} failed the TLS handshake: check its certificate, and http against https",
+            Outcome.TLS,
         ),
     ),
-    (_is_refusal, lambda at: NodeUnreachable(f"{at} refused the connection: {_CHECK}")),
-    (_is_no_route, lambda at: NodeUnreachable(f"there is no route to {at}: {_CHECK}")),
+    (_is_refusal, lambda at: _silent(f"{at} refused the connection: {_CHECK}", Outcome.REFUSED)),
+    (_is_no_route, lambda at: _silent(f"there is no route to {at}: {_CHECK}", Outcome.NO_ROUTE)),
     (_is_cut_off, lambda at: BadAnswer(f"{at} cut off its answer before the end")),
     (_is_no_http, lambda at: BadAnswer(f"{at} does not answer in HTTP: is it the right port?")),
     (
         _is_reset,
-        lambda at: NodeUnreachable(f"{at} closed the connection without an answer (reset)"),
+        lambda at: _silent(f"{at} closed the connection without an answer (reset)", Outcome.RESET),
     ),
-    (_is_timeout, lambda at: NodeUnreachable(f"{at} did not answer in time (time-out): {_CHECK}")),
-    (_is_unplain_connect, lambda at: NodeUnreachable(f"{at} refused the connection: {_CHECK}")),
+    (
+        _is_timeout,
+        lambda at: _silent(f"{at} did not answer in time (time-out): {_CHECK}", Outcome.TIMEOUT),
+    ),
+    (
+        _is_unplain_connect,
+        lambda at: _silent(f"{at} refused the connection: {_CHECK}", Outcome.REFUSED),
+    ),
 )

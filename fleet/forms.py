@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from django import forms
 
+from common.clock import now
+from fleet.attesting import LONGEST, AttestationTerms
 from fleet.contract import AddressRefused
+from fleet.discovery import RouterOrder
+from fleet.importing import RouterImport
 from fleet.models import Deployment, Node, Purpose, engine_choices, router_choices
 from fleet.reading import DEFAULT_HEADROOM, Role
 from fleet.selectors import outbound_policy
 from fleet.services import DeploymentTerms, Key, NodeTerms
-from fleet.validation import LONGEST_ADDRESS
+from fleet.validation import LONGEST_ADDRESS, validate_attestable
+
+
+def key_input() -> forms.PasswordInput:
+    """Answer the widget of a key: what was typed is never sent back."""
+    return forms.PasswordInput(
+        render_value=False, attrs={"autocomplete": "off", "spellcheck": "false"}
+    )
 
 
 class AddressField(forms.CharField):
@@ -48,8 +60,7 @@ class DeploymentForm(forms.Form):
     engine = forms.ChoiceField(choices=engine_choices)
     router_kind = forms.ChoiceField(
         label="Kind of router",
-        choices=lambda: [("", "none"), *router_choices()],
-        initial="sglang-router",
+        choices=lambda: [("", "told by its answers"), *router_choices()],
         required=False,
     )
     router_url = AddressField(
@@ -91,6 +102,58 @@ class DeploymentForm(forms.Form):
     def terms(self) -> DeploymentTerms:
         """Answer what was typed, once the form is valid."""
         return DeploymentTerms(**self.cleaned_data)
+
+
+class RouterForm(forms.Form):
+    """A router from which a whole deployment is made. Keys are sealed, never shown again."""
+
+    name = forms.SlugField(
+        max_length=60, help_text="Short and unique; it is typed to confirm dangerous acts."
+    )
+    router_url = AddressField(
+        label="Router address", help_text="Its control plane, where workers are listed."
+    )
+    model = forms.CharField(
+        label="Served model",
+        max_length=200,
+        required=False,
+        help_text="Leave empty where the router names exactly one.",
+    )
+    engine = forms.ChoiceField(
+        choices=lambda: [("", "as is usual behind such a router"), *engine_choices()],
+        required=False,
+    )
+    router_key = forms.CharField(
+        label="Router control key", required=False, max_length=4096, widget=key_input()
+    )
+    node_key = forms.CharField(
+        label="Node key",
+        required=False,
+        max_length=4096,
+        widget=key_input(),
+        help_text="Opens the engines' own interface. Type keys again after a look.",
+    )
+
+    def clean_name(self) -> str:
+        """Answer the name, unless another deployment has it."""
+        name: str = self.cleaned_data["name"]
+        if Deployment.objects.filter(name=name).exists():
+            raise forms.ValidationError(f"A deployment is called {name} already.")
+        return name
+
+    def wanted(self) -> RouterImport:
+        """Answer what was typed, once the form is valid."""
+        typed: Mapping[str, str] = self.cleaned_data
+        return RouterImport(
+            name=typed["name"],
+            order=RouterOrder(
+                url=typed["router_url"],
+                engine=typed["engine"],
+                model=typed["model"],
+                key=typed["router_key"],
+            ),
+            node_key=typed["node_key"],
+        )
 
 
 class NodeForm(forms.Form):
@@ -143,9 +206,7 @@ def _key_field(label: str, says: str = "") -> forms.CharField:
         max_length=4096,
         strip=True,
         help_text=hint,
-        widget=forms.PasswordInput(
-            render_value=False, attrs={"autocomplete": "off", "spellcheck": "false"}
-        ),
+        widget=key_input(),
     )
 
 
@@ -187,3 +248,49 @@ class GrantForm(forms.Form):
             "0: no boundary round is sent, and what needs one is not exercised."
         ),
     )
+
+
+class AttestationForm(forms.Form):
+    """What a person vouches for, because the engine does not show it."""
+
+    key = forms.CharField(
+        label="Setting",
+        max_length=80,
+        validators=[validate_attestable],
+        widget=forms.TextInput(
+            attrs={"list": "attestable", "autocomplete": "off", "spellcheck": "false"}
+        ),
+        help_text="As gates and advisories ask for it, such as transfer_backend.",
+    )
+    value = forms.CharField(max_length=300, strip=True)
+    node = forms.ModelChoiceField(
+        queryset=Node.objects.none(),
+        required=False,
+        empty_label="every node",
+        help_text="What is said of one node stands before what is said of all.",
+    )
+    reason = forms.CharField(
+        label="How do you know?",
+        max_length=500,
+        widget=forms.Textarea(attrs={"rows": 2}),
+    )
+    days = forms.IntegerField(
+        label="Good for, in days", min_value=1, max_value=LONGEST.days, initial=30
+    )
+
+    def __init__(self, *args: Any, deployment: Deployment, **kwargs: Any) -> None:  # noqa: ANN401 - Django's signature
+        super().__init__(*args, **kwargs)
+        chosen = self.fields["node"]
+        if isinstance(chosen, forms.ModelChoiceField):
+            chosen.queryset = Node.objects.filter(deployment=deployment, retired_at=None)
+
+    def terms(self) -> AttestationTerms:
+        """Answer what was typed, once the form is valid."""
+        typed: Mapping[str, Any] = self.cleaned_data
+        return AttestationTerms(
+            key=typed["key"],
+            value=typed["value"],
+            reason=typed["reason"],
+            node=typed["node"],
+            until=now() + timedelta(days=typed["days"]),
+        )

@@ -32,5 +32,7 @@ def parse_json(text: str | bytes) -> object:
 
 def clean_text(text: str, *, longest: int = 300) -> str:
     """Answer text that can be stored and shown: no control signs, no user or password in a URL."""
+    if len(text) <= longest and text.isprintable() and "@" not in text:
+        return text
     tidy = _USERINFO.sub("://", _UNSTORABLE.sub("?", text[: longest * 4]))
     return tidy if len(tidy) <= longest else f"{tidy[: longest - 1]}…"

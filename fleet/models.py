@@ -5,14 +5,16 @@ from __future__ import annotations
 import uuid
 from decimal import Decimal
 
+from django.contrib.postgres.fields import ArrayField
 from django.core.validators import MinValueValidator
 from django.db import models
 
 from common.clock import now
+from common.leases import Leased, LeasedQuerySet
 from common.sealing import Sealed
 from fleet.contract import ENGINES, ROUTERS
 from fleet.reading import DEFAULT_HEADROOM, Role
-from fleet.validation import LONGEST_ADDRESS, validate_address
+from fleet.validation import LONGEST_ADDRESS, validate_address, validate_attestable
 
 
 def engine_choices() -> list[tuple[str, str]]:
@@ -125,17 +127,33 @@ class Credential(models.Model):
 
 
 class NodeReading(models.Model):
-    """What one node said at one moment, as judged; ``document`` is the reading's public form."""
+    """What one node said at one moment, as judged; ``document`` is the reading's public form.
+
+    ``outcome`` says in one word how asking went. ``changed_from`` is the last reading before in
+    which the node could be read, where it was another node or another start of it by then.
+    """
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="readings")
     taken_at = models.DateTimeField(db_index=True)
     fingerprint = models.CharField(max_length=64)
     problem = models.CharField(max_length=500, blank=True)
     document = models.JSONField()
+    outcome = models.CharField(max_length=12, blank=True)
+    changed_from = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
+    )
 
     class Meta:
         ordering = ("-taken_at", "-pk")
         get_latest_by = ("taken_at", "pk")
+        indexes = (
+            models.Index(fields=("node", "-taken_at", "-id"), name="reading_newest"),
+            models.Index(
+                fields=("changed_from",),
+                condition=models.Q(changed_from__isnull=False),
+                name="reading_changed",
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.node} at {self.taken_at:%Y-%m-%d %H:%M:%S}"
@@ -167,3 +185,106 @@ class OutOfRotation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.url} out of {self.deployment}"
+
+
+class Sweep(models.Model):
+    """One reading of many deployments; it is over when every shard is."""
+
+    trigger = models.CharField(max_length=20, default="person")
+    requested_by = models.CharField(max_length=150)
+    node_count = models.PositiveIntegerField()
+    started_at = models.DateTimeField(default=now)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("-started_at", "-pk")
+        constraints = (
+            models.UniqueConstraint(
+                fields=("ended_at",),
+                condition=models.Q(ended_at=None),
+                name="one_sweep_under_way",
+                nulls_distinct=False,
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"sweep {self.pk}"
+
+
+class SweepShardQuerySet(LeasedQuerySet["SweepShard"]):
+    """Claims shards."""
+
+    def live(self) -> SweepShardQuerySet:
+        """Answer the shards that are not read yet."""
+        return self.filter(ended_at=None)
+
+
+class SweepShard(Leased):
+    """Whole deployments that one task reads; a killed worker's shard is read by another.
+
+    ``outcomes`` counts nodes by how asking them went, ``verdicts`` deployments by what the gates
+    said. ``problem`` says why a shard was given up: what it held is then not read.
+    """
+
+    sweep = models.ForeignKey(Sweep, on_delete=models.CASCADE, related_name="shards")
+    number = models.PositiveIntegerField()
+    deployments = ArrayField(models.BigIntegerField())
+    node_count = models.PositiveIntegerField()
+    done_count = models.PositiveIntegerField(default=0)
+    outcomes = models.JSONField(default=dict)
+    verdicts = models.JSONField(default=dict)
+    problem = models.CharField(max_length=500, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    objects = SweepShardQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("sweep", "number")
+        constraints = (
+            models.UniqueConstraint(fields=("sweep", "number"), name="shard_number_once"),
+        )
+
+    def __str__(self) -> str:
+        return f"shard {self.number} of {self.sweep}"
+
+
+class Attestation(models.Model):
+    """A person's word for what an engine does not show, until it is withdrawn or runs out.
+
+    Without a node it is said of every node of the deployment. Rows are never changed but for the
+    withdrawal; a new word for the same key withdraws the old one.
+    """
+
+    deployment = models.ForeignKey(
+        Deployment, on_delete=models.PROTECT, related_name="attestations"
+    )
+    node = models.ForeignKey(
+        Node, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    key = models.CharField("what is attested", max_length=80, validators=[validate_attestable])
+    value = models.CharField(max_length=300)
+    reason = models.CharField(max_length=500)
+    by = models.CharField(max_length=150)
+    given_at = models.DateTimeField(default=now)
+    until = models.DateTimeField()
+    withdrawn_at = models.DateTimeField(null=True, blank=True)
+    withdrawn_by = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        ordering = ("deployment", "key", "pk")
+        constraints = (
+            models.UniqueConstraint(
+                fields=("deployment", "node", "key"),
+                condition=models.Q(withdrawn_at=None),
+                nulls_distinct=False,
+                name="one_standing_attestation",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value} of {self.node or self.deployment} by {self.by}"
+
+    @property
+    def is_standing(self) -> bool:
+        """Answer whether it still counts."""
+        return self.withdrawn_at is None and self.until > now()

@@ -72,13 +72,32 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Attestation:
+    """A person's word for what an engine does not show; from ``until`` on it counts as absent.
+
+    ``by`` is empty where nobody signed it: a capture made by hand may hold the bare value.
+    """
+
+    key: str
+    value: str
+    reason: str = ""
+    by: str = ""
+    until: datetime | None = None
+
+    def holds_at(self, moment: datetime) -> bool:
+        """Answer whether it still counts at a moment."""
+        return self.until is None or moment < self.until
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """One node at one moment, built from an allow-list of what its engine answers.
 
     ``problem`` says in one sentence why the node could not be read (empty where it could).
     ``incomplete`` names what an answer should have shown and did not; a gate that needs it is
     inconclusive. ``exposed_secrets`` names fields in which the engine shows a secret, never values.
-    ``counters`` only grow while a process lives. Lengths and pools in tokens.
+    ``counters`` only grow while a process lives. ``beside`` holds further figures of the pool, for
+    people to see and not to judge by. Lengths and pools in tokens.
     """
 
     node: str
@@ -108,8 +127,9 @@ class Reading:
     counters: Mapping[str, float] = field(default_factory=dict)
     load: Load | None = None
     exposed_secrets: tuple[str, ...] = ()
-    attested: Mapping[str, str] = field(default_factory=dict)
+    attested: Mapping[str, Attestation] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    beside: Mapping[str, int | float] = field(default_factory=dict)
 
     @property
     def is_read(self) -> bool:
@@ -125,6 +145,11 @@ class Reading:
     def role_is_declared(self) -> bool:
         """Answer whether the engine says that it has the role it was declared with."""
         return self.reported_role == self.role
+
+    def vouched(self, key: str) -> Attestation | None:
+        """Answer the word of a person that still counted when the node was read, or None."""
+        word = self.attested.get(key)
+        return word if word is not None and word.holds_at(self.taken_at) else None
 
     def identity(self) -> dict[str, object]:
         """Answer everything that, when it changes, voids a proof; throughput is not in it."""
@@ -147,6 +172,9 @@ class Reading:
             "layout": dict(self.layout),
             "parallel": dict(self.parallel),
             "flags": dict(self.flags),
+            "attested": {
+                key: word.value for key, word in self.attested.items() if self.vouched(key)
+            },
             "started": self.started,
             "random_seed": self.random_seed,
         }
@@ -165,12 +193,23 @@ class Reading:
 
 def went_backwards(before: Reading, after: Reading) -> bool:
     """Answer whether a counter of ``after`` is below that of ``before``: the process restarted."""
-    return any(after.counters.get(name, value) < value for name, value in before.counters.items())
+    return counters_fell(before.counters, after.counters)
+
+
+def counters_fell(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
+    """Answer whether a counter is below what it was; one that is not shown any more tells nothing.
+
+    Unit: as the engine counts, since the process started.
+    """
+    return any(after.get(name, value) < value for name, value in before.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """One entry of a router's worker list, with all that is needed to add it back."""
+    """One entry of a router's worker list, with all that is needed to add it back.
+
+    ``status`` is the router's own word where it has one (smg: "ready", "draining").
+    """
 
     worker_id: str
     url: str
@@ -181,6 +220,7 @@ class Worker:
     labels: Mapping[str, str] = field(default_factory=dict)
     priority: int | None = None
     cost: float | None = None
+    status: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,12 +229,14 @@ class FleetReading:
 
     ``advertised`` is the largest context that the router or an operator's ``--context`` promises;
     it may raise what the engines say, never lower it. ``headroom`` is a factor >= 1.
-    ``is_split`` says that somebody declared a prefill or a decode node.
+    ``is_split`` says that somebody declared a prefill or a decode node. ``refused`` names the nodes
+    that a canary round saw refuse, as the very processes that were read.
     """
 
     readings: tuple[Reading, ...]
     headroom: Decimal = DEFAULT_HEADROOM
     advertised: int | None = None
+    refused: frozenset[str] = frozenset()
 
     def of_role(self, role: Role) -> tuple[Reading, ...]:
         """Answer the readings declared with this role."""

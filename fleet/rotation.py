@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from fleet.access import DeploymentAccess
-from fleet.contract import ROUTERS, Outbound, RouterAccess, RouterError
+from fleet.contract import ROUTERS, Outbound, RouterAccess, RouterAdapter, RouterError
 from fleet.reading import Reading, Role, Worker
+from fleet.routers.readiness import readiness_of
+from fleet.routers.recognise import recognise
+
+#: Workers that are ordered in or out at the same time.
+_ORDERS_AT_ONCE: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +23,19 @@ class Drain:
 
     is_over: bool
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterStanding:
+    """What a router is, its own word on whether it would serve, and what it lists.
+
+    ``notes`` say what putting listed workers back would take beyond an order.
+    """
+
+    kind: str
+    readiness: str
+    workers: tuple[Worker, ...]
+    notes: tuple[str, ...] = ()
 
 
 def router_access(access: DeploymentAccess, client: Outbound) -> RouterAccess:
@@ -27,20 +47,79 @@ def router_access(access: DeploymentAccess, client: Outbound) -> RouterAccess:
     )
 
 
+async def router_kind(access: DeploymentAccess, client: Outbound) -> str:
+    """Answer the kind of a deployment's router, by its answers where nobody named it.
+
+    Raises RouterError.
+    """
+    router = router_access(access, client)
+    return access.router_kind or await recognise(client, router.url, router.key)
+
+
+async def router_adapter(access: DeploymentAccess, client: Outbound) -> RouterAdapter:
+    """Answer the adapter of a deployment's router. Raises RouterError, UnknownKey."""
+    return ROUTERS.get(await router_kind(access, client))
+
+
 async def workers_listed(access: DeploymentAccess, client: Outbound) -> tuple[Worker, ...]:
     """Answer what the router lists. Raises RouterError, UnknownKey."""
-    adapter = ROUTERS.get(access.router_kind)
+    adapter = await router_adapter(access, client)
     return await adapter.list_workers(router_access(access, client))
 
 
-async def worker_remove(access: DeploymentAccess, client: Outbound, worker: Worker) -> None:
-    """Take one worker out and return when the router lists it no longer. Raises RouterError."""
-    await ROUTERS.get(access.router_kind).remove_worker(router_access(access, client), worker)
+async def workers_remove(
+    access: DeploymentAccess, client: Outbound, workers: Iterable[Worker]
+) -> None:
+    """Take workers out and return when the router lists none of them. Raises RouterError."""
+    adapter, router = await router_adapter(access, client), router_access(access, client)
+    await _each(workers, lambda worker: adapter.remove_worker(router, worker))
 
 
-async def worker_add(access: DeploymentAccess, client: Outbound, worker: Worker) -> None:
-    """Put one worker back and return when the router lists it healthy. Raises RouterError."""
-    await ROUTERS.get(access.router_kind).add_worker(router_access(access, client), worker)
+async def workers_add(
+    access: DeploymentAccess, client: Outbound, workers: Iterable[Worker]
+) -> None:
+    """Put workers in and return when the router lists them healthy. Raises RouterError."""
+    adapter, router = await router_adapter(access, client), router_access(access, client)
+    await _each(workers, lambda worker: adapter.add_worker(router, worker))
+
+
+async def _each(workers: Iterable[Worker], order: Callable[[Worker], Awaitable[None]]) -> None:
+    """Order every worker, several at a time; one that fails holds none of the others back.
+
+    One after the other would leave the last of many in rotation for minutes: smg drains for 5 s.
+    Raises RouterError with what failed.
+    """
+    places = asyncio.Semaphore(_ORDERS_AT_ONCE)
+
+    async def one(worker: Worker) -> None:
+        async with places:
+            await order(worker)
+
+    ends = await asyncio.gather(*map(one, workers), return_exceptions=True)
+    if strange := next((end for end in ends if end and not isinstance(end, RouterError)), None):
+        raise strange
+    if refusals := dict.fromkeys(str(end) for end in ends if end):
+        raise RouterError("; ".join(refusals))
+
+
+async def router_standing(access: DeploymentAccess, client: Outbound) -> RouterStanding:
+    """Answer what a router is and lists, and what taking it all out would cost. Raises RouterError.
+
+    Its notes are to be told before anything is taken out.
+    """
+    kind, router = await router_kind(access, client), router_access(access, client)
+    adapter = ROUTERS.get(kind)
+    workers = await adapter.list_workers(router)
+    try:
+        readiness = (await readiness_of(router)).text
+    except RouterError as fault:
+        readiness = str(fault)
+    return RouterStanding(
+        kind=kind,
+        readiness=readiness,
+        workers=workers,
+        notes=tuple(note for worker in workers if (note := adapter.restore_note(worker))),
+    )
 
 
 def drain_of(readings: tuple[Reading, ...]) -> Drain:

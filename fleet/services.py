@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -15,10 +15,11 @@ from common.roles import Role as PersonRole
 from common.roles import require_role
 from common.trail import record
 from fleet.access import DeploymentAccess
-from fleet.contract import ENGINES, NodeCapture
+from fleet.contract import ENGINES, NodeCapture, Outcome
 from fleet.live import capture_fleet
 from fleet.models import Credential, Deployment, Node, NodeReading, Purpose
 from fleet.reading import Reading, Role
+from fleet.reading_rows import Before, readings_before, readings_copy
 from fleet.selectors import deployment_access, outbound_client
 from fleet.snapshot import reading_document
 
@@ -69,7 +70,7 @@ class Look:
     readings: tuple[Reading, ...]
 
 
-def _allowed(actor: Actor, *, to: str) -> str:
+def actor_name(actor: Actor, *, to: str) -> str:
     """Answer the actor's name. Raises NotAllowed for a person without a role."""
     if isinstance(actor, str):
         return actor
@@ -80,7 +81,7 @@ def _allowed(actor: Actor, *, to: str) -> str:
 @transaction.atomic
 def deployment_add(*, actor: Actor, terms: DeploymentTerms) -> Deployment:
     """Store a deployment. Raises NotAllowed, ValidationError."""
-    name = _allowed(actor, to="add a deployment")
+    name = actor_name(actor, to="add a deployment")
     deployment = Deployment(**_columns(terms))
     deployment.full_clean()
     deployment.save()
@@ -111,7 +112,7 @@ def _columns(terms: DeploymentTerms) -> dict[str, object]:
 @transaction.atomic
 def node_add(*, actor: Actor, deployment: Deployment, terms: NodeTerms) -> Node:
     """Store a node of a deployment. Raises NotAllowed, ValidationError."""
-    name = _allowed(actor, to="add a node")
+    name = actor_name(actor, to="add a node")
     node = Node(
         deployment=deployment,
         name=terms.name,
@@ -141,7 +142,7 @@ def node_retire(*, person: User, node: Node) -> None:
 @transaction.atomic
 def credentials_set(*, actor: Actor, deployment: Deployment, keys: Iterable[Key]) -> None:
     """Seal keys; one that is empty leaves what stands. Raises NotAllowed."""
-    name = _allowed(actor, to="set keys")
+    name = actor_name(actor, to="set keys")
     for key in keys:
         if not key.key and not key.name:
             continue
@@ -175,20 +176,56 @@ def readings_take(*, deployment: Deployment) -> Look:
     return look
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A reading of a node that is stored under ``node_key``, and in one word how asking went."""
+
+    node_key: int
+    reading: Reading
+    outcome: str = ""
+
+
 @transaction.atomic
 def readings_store(
     *, deployment: Deployment, readings: Iterable[Reading]
 ) -> dict[str, NodeReading]:
     """Store readings of known nodes, and answer the rows by the node's name."""
-    nodes = {node.name: node for node in deployment.nodes.filter(retired_at=None)}
-    return {
-        reading.node: NodeReading.objects.create(
-            node=nodes[reading.node],
-            taken_at=reading.taken_at,
-            fingerprint=reading.fingerprint,
-            problem=reading.problem[:500],
-            document=reading_document(reading),
-        )
+    nodes = {node.name: node.pk for node in deployment.nodes.filter(retired_at=None)}
+    found = [
+        Found(node_key=nodes[reading.node], reading=reading)
         for reading in readings
         if reading.node in nodes
-    }
+    ]
+    rows = readings_keep(found=found)
+    return {one.reading.node: row for one, row in zip(found, rows, strict=True)}
+
+
+@transaction.atomic
+def readings_keep(*, found: Sequence[Found]) -> list[NodeReading]:
+    """Store readings of any number of nodes at once, and answer their rows in order.
+
+    A row that differs from the last one before, or whose counters fell, points back to it.
+    """
+    before = readings_before(one.node_key for one in found)
+    rows = [_row(one, before.get(one.node_key)) for one in found]
+    readings_copy(rows)
+    return rows
+
+
+def _row(found: Found, before: Before | None) -> NodeReading:
+    reading = found.reading
+    fingerprint = reading.fingerprint
+    is_changed = (
+        before is not None
+        and reading.is_read
+        and before.differs_from(fingerprint, reading.counters)
+    )
+    return NodeReading(
+        node_id=found.node_key,
+        taken_at=reading.taken_at,
+        fingerprint=fingerprint,
+        problem=reading.problem[:500],
+        outcome=found.outcome or (Outcome.READ if reading.is_read else ""),
+        document=reading_document(reading),
+        changed_from_id=before.key if before is not None and is_changed else None,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.reading import Load, Reading
+from fleet.reading import Attestation, Load, Reading
 
 
 def reading_document(reading: Reading) -> dict[str, Any]:
@@ -20,8 +20,19 @@ def reading_document(reading: Reading) -> dict[str, Any]:
         "incomplete": list(reading.incomplete),
         "exposed_secrets": list(reading.exposed_secrets),
         "notes": list(reading.notes),
-        "attested": dict(reading.attested),
+        "attested": [_attestation_document(word) for word in reading.attested.values()],
+        "counters": dict(reading.counters),
         "load": _load_document(reading.load),
+    }
+
+
+def _attestation_document(word: Attestation) -> dict[str, str | None]:
+    return {
+        "key": word.key,
+        "value": word.value,
+        "reason": word.reason,
+        "by": word.by,
+        "until": word.until.isoformat() if word.until else None,
     }
 
 

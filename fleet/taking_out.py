@@ -9,18 +9,21 @@ from django.db import transaction
 
 from common.clock import now
 from fleet.access import DeploymentAccess
+from fleet.contract import ROUTERS
 from fleet.models import Deployment, OutOfRotation
-from fleet.reading import Worker
+from fleet.reading import Role, Worker
 from fleet.rotation import (
     Drain,
+    RouterStanding,
     drain_of,
-    worker_add,
+    router_standing,
     worker_document,
     worker_from,
-    worker_remove,
+    workers_add,
     workers_listed,
+    workers_remove,
 )
-from fleet.selectors import deployment_access, out_of_rotation, outbound_client
+from fleet.selectors import deployment_access, nodes_current, out_of_rotation, outbound_client
 from fleet.services import look_at
 
 
@@ -46,8 +49,7 @@ async def _list(access: DeploymentAccess) -> tuple[Worker, ...]:
 async def _remove(access: DeploymentAccess, workers: Iterable[Worker]) -> tuple[Worker, ...]:
     """Remove workers, and answer what the router then still lists."""
     async with outbound_client() as client:
-        for worker in workers:
-            await worker_remove(access, client, worker)
+        await workers_remove(access, client, workers)
         return await workers_listed(access, client)
 
 
@@ -75,6 +77,8 @@ def rotation_return(*, deployment: Deployment, taken_out_by: str = "") -> tuple[
     """
     rows = [row for row in out_of_rotation(deployment) if taken_out_by in {"", row.taken_out_by}]
     workers = tuple(worker_from(row.worker) for row in rows)
+    if not workers:
+        return ()
     asyncio.run(_return(deployment_access(deployment), workers))
     OutOfRotation.objects.filter(pk__in=[row.pk for row in rows]).update(put_back_at=now())
     return workers
@@ -82,8 +86,48 @@ def rotation_return(*, deployment: Deployment, taken_out_by: str = "") -> tuple[
 
 async def _return(access: DeploymentAccess, workers: Iterable[Worker]) -> None:
     async with outbound_client() as client:
-        for worker in workers:
-            await worker_add(access, client, worker)
+        await workers_add(access, client, workers)
+
+
+def rotation_look(*, deployment: Deployment) -> RouterStanding:
+    """Answer what the router is and lists, and what taking it all out would cost.
+
+    Its notes are to be told before anything is taken out. Raises RouterError.
+    """
+    return asyncio.run(_look(deployment_access(deployment)))
+
+
+async def _look(access: DeploymentAccess) -> RouterStanding:
+    async with outbound_client() as client:
+        return await router_standing(access, client)
+
+
+def rotation_warnings(*, deployment: Deployment) -> tuple[str, ...]:
+    """Answer what putting the nodes back would take beyond an order, as far as is stored.
+
+    Asks nobody: for pages, before a person takes anything out.
+    """
+    if deployment.router_kind not in ROUTERS:
+        return ()
+    adapter = ROUTERS.get(deployment.router_kind)
+    workers = (
+        Worker(worker_id="", url=node.url, role=Role(node.role), is_healthy=True)
+        for node in nodes_current(deployment)
+    )
+    return tuple(note for worker in workers if (note := adapter.restore_note(worker)))
+
+
+def worker_enter(*, deployment: Deployment, worker: Worker) -> None:
+    """Put one worker in that was not taken out by Pagewarden; safe to repeat. Raises RouterError.
+
+    Whoever calls it has proved that it may serve.
+    """
+    asyncio.run(_return(deployment_access(deployment), [worker]))
+
+
+def worker_leave(*, deployment: Deployment, worker: Worker) -> None:
+    """Take one worker out again and keep no note of it; safe to repeat. Raises RouterError."""
+    asyncio.run(_remove(deployment_access(deployment), [worker]))
 
 
 def rotation_list(*, deployment: Deployment) -> tuple[Worker, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.core.exceptions import ValidationError
 
 from fleet.address import parse_url
+from fleet.attestable import is_name
 from fleet.contract import AddressRefused
 
 #: Longest address that is stored, in characters.
@@ -20,3 +21,9 @@ def validate_address(url: str) -> None:
         parse_url(url)
     except AddressRefused as refusal:
         raise ValidationError(str(refusal)) from None
+
+
+def validate_attestable(key: str) -> None:
+    """Refuse what cannot be the name of a setting. Raises ValidationError."""
+    if not is_name(key):
+        raise ValidationError("A name is letters, digits, dots, dashes and underscores.")

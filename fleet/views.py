@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.forms import Form
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from common.pages import PageRequest, allow, attempt, page
-from common.roles import Role, require_role
-from fleet.forms import DeploymentForm, GrantForm, KeysForm, NodeForm
-from fleet.models import Deployment
-from fleet.pages import tenant_names, terms_of
+from common.roles import Role, has_role, require_role
+from fleet.attestable import ATTESTABLE
+from fleet.attesting import attestation_add, attestation_withdraw
+from fleet.contract import RouterError
+from fleet.discovery import Found
+from fleet.forms import AttestationForm, DeploymentForm, GrantForm, KeysForm, NodeForm, RouterForm
+from fleet.importing import Imported, fleet_import_router, router_look
+from fleet.models import Attestation, Deployment
+from fleet.pages import attestation_lines, tenant_names, terms_of
 from fleet.services import (
     DeploymentTerms,
     credentials_set,
@@ -66,6 +72,40 @@ def deployment_added(request: PageRequest) -> HttpResponse:
     ):
         return redirect("deployment", name=form.cleaned_data["name"])
     return _form_page(request, form, title="Add deployment", button="Add deployment")
+
+
+@sensitive_post_parameters()
+@_either
+def router_imported(request: PageRequest) -> HttpResponse:
+    """Show what a router lists, or make a deployment of it: two buttons of one form."""
+    _allow_change(request.user)
+    form = RouterForm(request.POST or None)
+    if request.method != "POST" or not form.is_valid():
+        return _router_page(request, form)
+    wanted = form.wanted()
+    if "look" in request.POST:
+        seen: list[Found] = []
+        attempt(request, lambda: seen.append(router_look(order=wanted.order)), RouterError)
+        return _router_page(request, form, found=seen[0] if seen else None)
+    made: list[Imported] = []
+    if not attempt(
+        request,
+        lambda: made.append(fleet_import_router(actor=request.user, wanted=wanted)),
+        RouterError,
+        ValidationError,
+    ):
+        return _router_page(request, form)
+    found = made[0].found
+    messages.success(request, f"Deployment added from {found.kind}: {found.counts}.")
+    for problem in found.problems:
+        messages.warning(request, f"From the router: {problem}.")
+    return redirect("deployment", name=wanted.name)
+
+
+def _router_page(
+    request: PageRequest, form: RouterForm, *, found: Found | None = None
+) -> HttpResponse:
+    return page(request, "fleet/router.html", {"form": form, "found": found})
 
 
 @_either
@@ -148,3 +188,44 @@ def grant_change(request: PageRequest, name: str) -> HttpResponse:
         button="Change grant",
         deployment=deployment,
     )
+
+
+@require_GET
+def attestation_list(request: PageRequest, name: str) -> HttpResponse:
+    """Show what people vouch for of a deployment, and where one can do so."""
+    deployment = get_object_or_404(Deployment, name=name)
+    context = {
+        "deployment": deployment,
+        "attestations": attestation_lines(deployment),
+        "is_staff": has_role(request.user, Role.RESPONDER, Role.COMMANDER),
+    }
+    return page(request, "fleet/attestations.html", context, fragments=("attestations",))
+
+
+@_either
+def attestation_added(request: PageRequest, name: str) -> HttpResponse:
+    """Vouch for a setting that the engine does not show."""
+    _allow_change(request.user)
+    deployment = get_object_or_404(Deployment, name=name)
+    form = AttestationForm(request.POST or None, deployment=deployment)
+    if _saved(
+        request,
+        form,
+        lambda: attestation_add(person=request.user, deployment=deployment, terms=form.terms()),
+        "Attested. The next audit rests on it where it must, and says so.",
+    ):
+        return redirect("deployment", name=name)
+    context = {"form": form, "deployment": deployment, "known": ATTESTABLE.items()}
+    return page(request, "fleet/attestation_form.html", context)
+
+
+@require_POST
+def attestation_withdrawn(request: PageRequest, name: str, pk: int) -> HttpResponse:
+    """Take back what was vouched for."""
+    attestation = get_object_or_404(Attestation, pk=pk, deployment__name=name)
+    attempt(
+        request,
+        lambda: attestation_withdraw(person=request.user, attestation=attestation),
+        done="Withdrawn. What rested on it is judged anew with the next audit.",
+    )
+    return redirect("deployment", name=name)

@@ -50,10 +50,10 @@ class NodesAsked:
     router_key: str = field(default="", repr=False)
 
 
-def add_node_options(parser: argparse.ArgumentParser) -> None:
+def add_node_options(parser: argparse.ArgumentParser, *, engine_is_required: bool = True) -> None:
     """Add every option that says which live nodes to read."""
     load_plugins("fleet.engines")
-    parser.add_argument("--engine", required=True, choices=[*ENGINES.all()])
+    parser.add_argument("--engine", required=engine_is_required, choices=[*ENGINES.all()])
     for role in Role:
         parser.add_argument(
             f"--{role}", action="append", default=[], metavar="URL", help=f"a {role} node"
@@ -67,6 +67,18 @@ def add_node_options(parser: argparse.ArgumentParser) -> None:
     ):
         parser.add_argument(name, metavar="FILE", help=f"else the variable {variable}")
     add_figure_options(parser)
+
+
+def add_report_options(parser: argparse.ArgumentParser) -> None:
+    """Add what a judgement is printed and written as, and whose advisories count."""
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    parser.add_argument("--junit", metavar="FILE", help="write JUnit XML for a CI system too")
+    parser.add_argument("--advisories", metavar="DIR", help="a folder of OSV files of your own")
+
+
+def names_nodes(options: argparse.Namespace) -> bool:
+    """Answer whether a node or a router is named at all."""
+    return bool(options.router or any(getattr(options, role) for role in Role))
 
 
 def add_figure_options(parser: argparse.ArgumentParser) -> None:

@@ -22,6 +22,7 @@ from fleet.contract import (
 from fleet.endpoint import place_of
 from fleet.live import NodeAddress, capture_fleet
 from fleet.reading import Worker
+from fleet.routers.recognise import recognise
 from probes.arguments import NodesAsked
 from probes.judgement import Check, Kind
 
@@ -93,16 +94,12 @@ class _Discovered:
 
 async def _discover(client: Outbound, asked: NodesAsked) -> _Discovered:
     router = RouterAccess(url=asked.router_url, client=client, key=asked.router_key)
-    refusals: list[str] = []
-    for adapter in ROUTERS.all().values():
-        try:
-            workers = await adapter.list_workers(router)
-        except FleetError as fault:
-            refusals.append(str(fault))
-        else:
-            return _merge(asked, workers)
-    reason = "; ".join(dict.fromkeys(refusals)) or "no router adapter is registered"
-    return _Discovered(nodes=asked.nodes, problems=(_problem(asked, reason),))
+    try:
+        kind = await recognise(client, asked.router_url, asked.router_key)
+        workers = await ROUTERS.get(kind).list_workers(router)
+    except FleetError as fault:
+        return _Discovered(nodes=asked.nodes, problems=(_problem(asked, str(fault)),))
+    return _merge(asked, workers)
 
 
 def _merge(asked: NodesAsked, workers: tuple[Worker, ...]) -> _Discovered:

@@ -118,11 +118,13 @@ def _rounds(audit: Audit, access: DeploymentAccess, heartbeat: Heartbeat) -> Aud
 def _outcome(access: DeploymentAccess, results: Sequence[RoundResult]) -> AuditOutcome:
     before = results[0].before.readings
     after = results[-1].after
-    gates = judge_readings(access, before)
+    gates = judge_readings(access, before, rounds=[result.document() for result in results])
     canary = judge_rounds(results)
     return AuditOutcome(
         judgement=Judgement(
-            checks=(*gates.checks, *canary.checks), skipped=(*gates.skipped, *canary.skipped)
+            checks=(*gates.checks, *canary.checks),
+            skipped=(*gates.skipped, *canary.skipped),
+            remedies=gates.remedies,
         ),
         readings_before=before,
         readings_after=after.readings if after else (),

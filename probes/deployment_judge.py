@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fleet.access import DeploymentAccess
 from fleet.reading import FleetReading, Reading
 from probes.contract import DEFAULT_REQUIRED
+from probes.exercised import refusals_exercised
 from probes.judge import judge_fleet
 from probes.judgement import Judgement
 
@@ -18,8 +20,19 @@ def fleet_reading(access: DeploymentAccess, readings: Sequence[Reading]) -> Flee
     )
 
 
-def judge_readings(access: DeploymentAccess, readings: Sequence[Reading]) -> Judgement:
-    """Answer what the gates say of these readings."""
+def judge_readings(
+    access: DeploymentAccess, readings: Sequence[Reading], *, rounds: Sequence[object] = ()
+) -> Judgement:
+    """Answer what the gates say of these readings, and of rounds sent to the same processes."""
+    fleet = fleet_reading(access, readings)
+    fleet = replace(fleet, refused=refusals_exercised(readings, rounds))
+    return judge_fleet(fleet, required=access.required_checks or DEFAULT_REQUIRED)
+
+
+def judge_briefly(access: DeploymentAccess, readings: Sequence[Reading]) -> Judgement:
+    """Answer the same without remedies, which cost more than the gates: for a sweep's look."""
     return judge_fleet(
-        fleet_reading(access, readings), required=access.required_checks or DEFAULT_REQUIRED
+        fleet_reading(access, readings),
+        required=access.required_checks or DEFAULT_REQUIRED,
+        with_remedies=False,
     )

@@ -17,8 +17,12 @@ def doubt_about(reading: Reading) -> str:
     if reading.reported_role is not None and not reading.role_is_declared:
         return (
             f"{reading.node} was named as {reading.role}, but its engine runs as "
-            f"{reading.reported_role}: name it as what it is, or restart it with "
-            f"--disaggregation-mode {_MODES[reading.role]}"
+            f"{reading.reported_role}: name it as what it is, or restart it {_as(reading)}"
+        )
+    if reading.role is Role.UNIFIED and _may_be_of_a_pair(reading):
+        return (
+            f"{reading.node} was named as unified, but it moves KV by {reading.transfer_backend}, "
+            "so it may be one side of a pair: name it as prefill or decode, with the other side"
         )
     if _shows_several_modes(reading):
         return (
@@ -28,11 +32,24 @@ def doubt_about(reading: Reading) -> str:
     return ""
 
 
+def _as(reading: Reading) -> str:
+    if reading.engine != "sglang":
+        return f"as {reading.role}"
+    return f"with --disaggregation-mode {_MODES[reading.role]}"
+
+
 def _shows_several_modes(reading: Reading) -> bool:
     """Answer whether the engine shows a mode that still does not tell its role."""
     shows_one = reading.flags.get("disaggregation_mode") is not None
     is_told = any(entry.startswith("role:") for entry in reading.incomplete)
     return reading.reported_role is None and shows_one and is_told
+
+
+def _may_be_of_a_pair(reading: Reading) -> bool:
+    """Answer whether a connector between engines runs and no role is told (vLLM)."""
+    is_told = any(entry.startswith("role:") for entry in reading.incomplete)
+    moves_kv = reading.flags.get("kv_connector") is not None
+    return reading.reported_role is None and is_told and moves_kv
 
 
 def doubt_about_role(reading: Reading) -> str:

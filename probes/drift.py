@@ -8,6 +8,7 @@ from common.verdicts import Verdict
 from fleet.reading import FleetReading, Reading, went_backwards
 from probes.doubts import doubt_about
 from probes.judgement import Check, Figure, Kind
+from probes.stale_cache import judge_stale_cache
 
 KEY = "drift"
 
@@ -15,12 +16,17 @@ KEY = "drift"
 def compare_fleets(before: FleetReading, after: FleetReading) -> tuple[Check, ...]:
     """Answer one check a node that either reading names; advisory, because it blocks by the gates.
 
-    A changed figure or a restart fails; a node that cannot be compared is inconclusive.
+    A changed figure or a restart fails; a node that cannot be compared is inconclusive. Where pages
+    of before may lie in a storage and mean something else now, a check that blocks follows.
     """
     old = {reading.node: reading for reading in before.readings}
     new = {reading.node: reading for reading in after.readings}
     names = dict.fromkeys([*old, *new])
-    return tuple(_compare(name, old.get(name), new.get(name)) for name in names)
+    drift = [_compare(name, old.get(name), new.get(name)) for name in names]
+    stale = [
+        judge_stale_cache(old[name], new[name]) for name in names if name in old and name in new
+    ]
+    return (*drift, *(check for check in stale if check is not None))
 
 
 def _compare(node: str, before: Reading | None, after: Reading | None) -> Check:

@@ -1,9 +1,11 @@
-"""Re-reads deployments with a standing proof and voids it when a node changed or restarted."""
+"""Re-reads deployments with a standing proof; a change or a restart voids it and gates anew."""
 
 from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+
+from django.db import transaction
 
 from common.clock import now
 from fleet.models import Deployment, NodeReading
@@ -11,6 +13,7 @@ from fleet.selectors import deployment_access
 from fleet.services import look_at, readings_store
 from probes.models import Proof
 from probes.outcome import drifted, fingerprints_of, proofs_void
+from probes.services import regate_queue
 
 #: How old the last reading of a proved deployment may become.
 WATCH_EVERY = timedelta(seconds=30)
@@ -31,13 +34,19 @@ def drift_check(*, deployment_pk: int) -> str:
     """
     deployment = Deployment.objects.get(pk=deployment_pk)
     look = asyncio.run(look_at(deployment_access(deployment)))
-    readings_store(deployment=deployment, readings=look.readings)
+    rows = readings_store(deployment=deployment, readings=look.readings)
     if not all(reading.is_read for reading in look.readings):
         return ""
     proof = deployment.proofs.filter(voided_at=None).first()
     if proof is None:
         return ""
     reason = drifted(proof, fingerprints_of(look.readings))
+    restarted = [node for node, row in rows.items() if row.changed_from_id is not None]
+    if not reason and restarted:
+        reason = f"{restarted[0]} restarted since the proof"
     if reason:
-        proofs_void(deployment=deployment, reason=reason)
+        with transaction.atomic():
+            proofs_void(deployment=deployment, reason=reason)
+            # Once: without a standing proof nobody looks here again, and the tick wakes the audit.
+            regate_queue(deployment=deployment)
     return reason

@@ -9,7 +9,8 @@ from common.registry import load_plugins
 from common.verdicts import Verdict
 from fleet.reading import FleetReading
 from probes.contract import DEFAULT_REQUIRED, GATES, Gate
-from probes.judgement import Check, Judgement, Kind, Skipped
+from probes.judgement import Check, Judgement, Kind, Remedy, Skipped
+from probes.remedy import remedies_for
 
 
 def judge_fleet(
@@ -18,6 +19,7 @@ def judge_fleet(
     required: Collection[str] = DEFAULT_REQUIRED,
     gates: Mapping[str, Gate] | None = None,
     also: Iterable[Check] = (),
+    with_remedies: bool = True,
 ) -> Judgement:
     """Answer what all gates say of these readings, under a profile of required check names.
 
@@ -36,7 +38,19 @@ def judge_fleet(
     skipped = [one for one in found if isinstance(one, Skipped)]
     checks.extend(_unregistered(name) for name in required if name not in gates)
     checks.extend(also)
-    return Judgement(checks=tuple(checks), skipped=tuple(skipped))
+    return Judgement(
+        checks=tuple(checks),
+        skipped=tuple(skipped),
+        remedies=_remedies(fleet, checks) if with_remedies else (),
+    )
+
+
+def _remedies(fleet: FleetReading, checks: Iterable[Check]) -> tuple[Remedy, ...]:
+    """Answer what closes the failing checks; a fault here must not cost the verdict."""
+    try:
+        return remedies_for(fleet, checks)
+    except Exception:  # noqa: BLE001 - a remedy re-runs the gates, which are plug-ins
+        return ()
 
 
 def _run_gate(key: str, gate: Gate, fleet: FleetReading) -> Iterator[Check | Skipped]:

@@ -53,6 +53,37 @@ class Skipped:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """One way to close a failing check, and what it costs.
+
+    ``flags`` are start arguments and environment of each node that must change; empty where no flag
+    does it. ``predicted_band`` is what is left of the band that the check told of; null is none.
+    Unit of ``full_length_requests_*``: requests of the whole advertised context that the smallest
+    pool holds at once, under the context that is advertised before and after.
+    """
+
+    check: str
+    target: str
+    action: str
+    flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    predicted_band: list[int] | None = None
+    full_length_requests_before: float | None = None
+    full_length_requests_after: float | None = None
+
+
+class RemedyDocument(TypedDict):
+    """A remedy as published beside a judgement."""
+
+    check: str
+    target: str
+    action: str
+    flags: dict[str, list[str]]
+    predicted_band: list[int] | None
+    full_length_requests_before: float | None
+    full_length_requests_after: float | None
+
+
 class CheckDocument(TypedDict):
     """A check as published (design, "A judgement")."""
 
@@ -71,6 +102,7 @@ class JudgementDocument(TypedDict):
     verdict: str
     checks: list[CheckDocument]
     skipped: list[dict[str, str]]
+    remedies: list[RemedyDocument]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +111,7 @@ class Judgement:
 
     checks: tuple[Check, ...]
     skipped: tuple[Skipped, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -102,4 +135,18 @@ class Judgement:
                 for check in self.checks
             ],
             "skipped": [{"check": one.check, "reason": one.reason} for one in self.skipped],
+            "remedies": [remedy_document(one) for one in self.remedies],
         }
+
+
+def remedy_document(remedy: Remedy) -> RemedyDocument:
+    """Answer the published JSON of a remedy."""
+    return {
+        "check": remedy.check,
+        "target": remedy.target,
+        "action": remedy.action,
+        "flags": {node: list(flags) for node, flags in remedy.flags.items()},
+        "predicted_band": remedy.predicted_band,
+        "full_length_requests_before": remedy.full_length_requests_before,
+        "full_length_requests_after": remedy.full_length_requests_after,
+    }

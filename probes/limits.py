@@ -6,6 +6,7 @@ Source: SGLang 0.5.5 to 0.5.23, tp_worker: F = min(context - 1, pool - 1) - 5 of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -16,6 +17,14 @@ SGLANG_MARGIN = 6
 
 #: Engines whose limits follow the arithmetic above.
 SGLANG = "sglang"
+
+_CONTEXT_FLAGS = {"vllm": "--max-model-len", "llamacpp": "--ctx-size"}
+
+#: Flag, or a person's word, that tells the sliding window in tokens.
+WINDOW = "sliding_window"
+_WINDOW_FIGURE = re.compile(r"[1-9][0-9]{0,11}")
+#: A pool that holds this and a page holds one step of every hybrid model known (Llama 4: chunks).
+LARGEST_WINDOW = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +92,7 @@ def usable_pool(reading: Reading, context: int | None) -> Pool:
     knows of hybrid and sliding-window pools what the single figures do not.
     """
     if reading.engine != SGLANG:
-        return Pool(tokens=reading.pool)
+        return _shown_pool(reading)
     figures = [_pool_of_rank_zero(reading, context)]
     figures += [
         rank.smallest_kind if reading.first_refused is None else rank.pool
@@ -106,6 +115,10 @@ def refusal_limits(reading: Reading) -> Limits:
     first = reading.first_refused
     if first is None:
         return Limits(lowest=None, highest=None, gap="it shows no first refused length")
+    if reading.engine != SGLANG:
+        # One front door holds every engine behind it to the same context.
+        gap = "; ".join(shortcomings(reading, "first_refused", "context"))
+        return Limits(lowest=first, highest=first, gap=gap)
     zero = _rank_zero(reading)
     limits: list[int | None] = [first]
     for rank in reading.ranks:
@@ -128,9 +141,76 @@ def shortcomings(reading: Reading, *figures: str) -> Iterator[str]:
             yield what
 
 
+def scheduling_step(reading: Reading) -> int | None:
+    """Answer the sliding-window tokens that one scheduling step takes, or None without a window.
+
+    A step keeps the window and one page; where the window is not shown it is at least one token.
+    Source: upstream change 37610 (256 tokens at a window of 128 and pages of 256 never admit).
+    """
+    if reading.page_size is None or all(rank.swa_capacity is None for rank in reading.ranks):
+        return None
+    return reading.page_size + (_window(reading) or 1)
+
+
+def _window(reading: Reading) -> int | None:
+    word = reading.vouched(WINDOW)
+    shown = reading.flags.get(WINDOW) or (word.value.strip() if word else "")
+    return int(shown) if _WINDOW_FIGURE.fullmatch(shown) else None
+
+
+def unknown_step(reading: Reading) -> str:
+    """Answer that a small sliding-window pool may be below one step, for the window is not told."""
+    small = [rank.swa_capacity for rank in reading.ranks if rank.swa_capacity is not None]
+    if reading.page_size is None or not small or _window(reading) is not None:
+        return ""
+    if min(small) >= reading.page_size + LARGEST_WINDOW:
+        return ""
+    return (
+        f"it holds only {min(small):,} sliding-window tokens and does not show its window, so one "
+        f"scheduling step may need more: vouch for {WINDOW}"
+    )
+
+
+def step_shortfall(reading: Reading) -> str:
+    """Answer that the sliding-window pool is below one step, so that no request ever ends."""
+    step = scheduling_step(reading)
+    small = [rank.swa_capacity for rank in reading.ranks if rank.swa_capacity is not None]
+    if step is None or min(small) >= step:
+        return ""
+    return (
+        f"{reading.node} holds {min(small):,} sliding-window tokens, fewer than the {step:,} of "
+        "one scheduling step (window and page), so its first request never ends: give it a larger "
+        "--max-total-tokens or --swa-full-tokens-ratio, or smaller pages"
+    )
+
+
+def context_flag(engine: str) -> str:
+    """Answer the flag with which an engine is started for a context."""
+    return _CONTEXT_FLAGS.get(engine, "--context-length")
+
+
+def remarks(reading: Reading, *figures: str) -> Iterator[str]:
+    """Answer what the adapter says people should know of these figures, such as their source."""
+    for note in reading.notes:
+        name, _, what = note.partition(": ")
+        if name in figures:
+            yield what
+
+
 def first_refused_for(context: int | None, pool: int) -> int:
     """Answer F of an SGLang rank with this pool under this context (None: the pool limits)."""
     return min(_known([context, pool])) - SGLANG_MARGIN
+
+
+def _shown_pool(reading: Reading) -> Pool:
+    """Answer the smallest pool that the adapter read; a rank without one leaves a gap."""
+    gap = "; ".join(shortcomings(reading, "ranks", "pool"))
+    if not reading.ranks:
+        return Pool(tokens=reading.pool, gap=gap)
+    known = _known(rank.pool for rank in reading.ranks)
+    if len(known) < len(reading.ranks) and not gap:
+        gap = f"{len(reading.ranks) - len(known)} of its {len(reading.ranks)} ranks show no pool"
+    return Pool(tokens=min(known, default=None), gap=gap)
 
 
 def _pool_of_rank_zero(reading: Reading, context: int | None) -> int | None:

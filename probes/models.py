@@ -177,8 +177,8 @@ class Proof(models.Model):
 class Finding(models.Model):
     """A failing check of a deployment, from the audit that first saw it to the one that cleared it.
 
-    ``task`` says what somebody has to do. Security kinds found by a canary are pulled into an
-    incident by the floor above.
+    ``remedies`` are ways to close it, as published beside the judgement. Security kinds found by a
+    canary are pulled into an incident by the floor above.
     """
 
     deployment = models.ForeignKey(Deployment, on_delete=models.PROTECT, related_name="findings")
@@ -187,6 +187,7 @@ class Finding(models.Model):
     kind = models.CharField(max_length=20, choices=KINDS)
     reason = models.TextField()
     figures = models.JSONField(default=dict)
+    remedies = models.JSONField(default=list)
     first_audit = models.ForeignKey(Audit, on_delete=models.PROTECT, related_name="+")
     last_audit = models.ForeignKey(Audit, on_delete=models.PROTECT, related_name="findings")
     first_seen_at = models.DateTimeField(default=now)
@@ -210,3 +211,25 @@ class Finding(models.Model):
     def opens_incident(self) -> bool:
         """Answer whether this is a canary's finding of a security kind."""
         return Kind(self.kind) in SECURITY_KINDS
+
+
+class ApiToken(models.Model):
+    """A key with which a machine may ask for judgements; only its digest is kept.
+
+    ``asked_in_minute`` counts what was asked since ``minute_began_at``, which bounds the rate.
+    """
+
+    name = models.SlugField(max_length=60, unique=True)
+    digest = models.CharField(max_length=64, unique=True)
+    made_by = models.CharField(max_length=150)
+    made_at = models.DateTimeField(default=now)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    minute_began_at = models.DateTimeField(null=True, blank=True)
+    asked_in_minute = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name

@@ -11,10 +11,10 @@ from django.db import transaction
 
 from common.clock import now
 from common.verdicts import WORST_FIRST, Verdict
-from fleet.models import Deployment
+from fleet.models import Deployment, NodeReading
 from fleet.reading import Reading
 from fleet.services import readings_store
-from probes.judgement import Check, Judgement, Kind
+from probes.judgement import Check, Judgement, Kind, remedy_document
 from probes.models import (
     Audit,
     AuditCheck,
@@ -27,13 +27,17 @@ from probes.models import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditOutcome:
-    """What an audit came to; ``cost_tokens`` is what its rounds really sent and asked."""
+    """What an audit came to; ``cost_tokens`` is what its rounds really sent and asked.
+
+    ``stored`` are the rows of ``readings_before`` where a sweep has stored them already.
+    """
 
     judgement: Judgement
     readings_before: Sequence[Reading]
     readings_after: Sequence[Reading] = ()
     cost_tokens: int = 0
     has_rounds: bool = False
+    stored: Sequence[NodeReading] = ()
 
 
 @transaction.atomic
@@ -79,9 +83,11 @@ def _weight(check: Check) -> int:
 
 def _store_readings(audit: Audit, outcome: AuditOutcome) -> None:
     for is_after, readings in ((False, outcome.readings_before), (True, outcome.readings_after)):
-        stored = readings_store(deployment=audit.deployment, readings=readings)
+        rows = () if is_after else outcome.stored
+        if not rows:
+            rows = tuple(readings_store(deployment=audit.deployment, readings=readings).values())
         AuditReading.objects.bulk_create(
-            AuditReading(audit=audit, reading=row, is_after=is_after) for row in stored.values()
+            AuditReading(audit=audit, reading=row, is_after=is_after) for row in rows
         )
 
 
@@ -106,10 +112,15 @@ def _findings_settle(audit: Audit, judgement: Judgement) -> None:
 
     Only a pass resolves: a check that was not made says nothing about what it once found.
     """
+    still_open = set(
+        Finding.objects.filter(deployment=audit.deployment, resolved_at=None).values_list(
+            "check_name", "target"
+        )
+    )
     for check in judgement.checks:
         if check.verdict is Verdict.FAIL:
-            _finding_refresh(audit, check)
-        elif check.verdict is Verdict.PASS:
+            _finding_refresh(audit, check, judgement)
+        elif check.verdict is Verdict.PASS and (check.check, check.target) in still_open:
             Finding.objects.filter(
                 deployment=audit.deployment,
                 check_name=check.check,
@@ -118,11 +129,16 @@ def _findings_settle(audit: Audit, judgement: Judgement) -> None:
             ).update(resolved_at=now(), last_audit=audit)
 
 
-def _finding_refresh(audit: Audit, check: Check) -> None:
+def _finding_refresh(audit: Audit, check: Check, judgement: Judgement) -> None:
     seen = {
         "kind": check.kind,
         "reason": check.reason,
         "figures": dict(check.figures),
+        "remedies": [
+            remedy_document(one)
+            for one in judgement.remedies
+            if (one.check, one.target) == (check.check, check.target)
+        ],
         "last_audit": audit,
         "last_seen_at": now(),
     }

@@ -12,8 +12,10 @@ from django.db.models import QuerySet
 from common.verdicts import WORST_FIRST, Verdict
 from fleet.models import Deployment, Node, NodeReading, OutOfRotation
 from probes.charts import PoolBar, pool_figure
+from probes.history import HistoryLine
 from probes.judgement import Kind
 from probes.models import Audit, AuditCheck, AuditState, Finding, Proof
+from probes.selectors import changes_newest
 from probes.standing import Standing, standing_of
 
 POOL_CHECK = "pool_covers_context"
@@ -70,6 +72,7 @@ class DeploymentPage:
     audits: tuple[Audit, ...]
     keys: tuple[str, ...]
     excludes: str
+    history: tuple[HistoryLine, ...] = ()
 
     @property
     def is_exposed(self) -> bool:
@@ -131,6 +134,7 @@ def deployment_page(deployment: Deployment) -> DeploymentPage:
         audits=audits,
         keys=tuple(one.get_purpose_display() for one in deployment.credentials.defer("sealed")),
         excludes=_excludes(proof),
+        history=changes_newest(deployment),
     )
 
 

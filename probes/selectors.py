@@ -5,7 +5,8 @@ from __future__ import annotations
 from django.db.models import QuerySet
 
 from common.clock import now
-from fleet.models import Deployment
+from fleet.models import Deployment, NodeReading
+from probes.history import HistoryLine, history_line
 from probes.judgement import SECURITY_KINDS
 from probes.models import Audit, AuditState, Finding, Proof
 
@@ -23,6 +24,23 @@ def audit_under_way(deployment: Deployment) -> Audit | None:
 def proof_standing(deployment: Deployment) -> Proof | None:
     """Answer the proof that still opens a door."""
     return deployment.proofs.filter(voided_at=None, expires_at__gt=now()).first()
+
+
+def changes_newest(deployment: Deployment, *, limit: int = 20) -> tuple[HistoryLine, ...]:
+    """Answer when nodes changed or restarted and in what, newest first."""
+    rows = NodeReading.objects.filter(
+        node__deployment=deployment, changed_from__isnull=False
+    ).select_related("node", "changed_from")
+    return tuple(
+        history_line(
+            node=row.node.name,
+            at=row.taken_at,
+            before=row.changed_from.document,
+            after=row.document,
+        )
+        for row in rows[:limit]
+        if row.changed_from is not None
+    )
 
 
 def findings_open(deployment: Deployment) -> QuerySet[Finding]:

@@ -71,6 +71,15 @@ def audit_queue_alone(*, deployment: Deployment, actor: str, way: Way) -> Audit:
     return audit_queue(deployment=deployment, actor=actor, trigger="shell", way=way)
 
 
+@transaction.atomic
+def regate_queue(*, deployment: Deployment) -> Audit | None:
+    """Queue gates alone for a deployment that drifted, unless an audit is under way anyway."""
+    Deployment.objects.select_for_update().get(pk=deployment.pk)
+    if deployment.audits.exclude(state__in=[AuditState.DONE, AuditState.STOPPED]).exists():
+        return None
+    return audit_queue(deployment=deployment, actor="drift", trigger="drift", way=Way.NONE)
+
+
 def exposure_accept(*, person: User, deployment: Deployment, reason: str) -> Audit:
     """Queue one round on an exposed pair on a named person's word.
 

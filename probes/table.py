@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from common.verdicts import WORST_FIRST
 from probes.judgement import Check, Figure, Judgement
@@ -16,14 +16,30 @@ def render_table(judgement: Judgement) -> str:
     rows = [("CHECK", "TARGET", "VERDICT", "FIGURES"), *map(_row, judgement.checks)]
     lines += _aligned(rows)
     lines.append("")
-    lines += [
-        f"{check.verdict}: {check.check}: {check.reason}"
-        for check in sorted(judgement.checks, key=_urgency)
-    ]
+    for check in sorted(judgement.checks, key=_urgency):
+        lines.append(f"{check.verdict}: {check.check}: {check.reason}")
+        lines += _remedies_of(check, judgement)
     if judgement.skipped:
         lines.append("")
         lines += [f"skipped {one.check}: {one.reason}" for one in judgement.skipped]
     return "\n".join(map(_harmless, lines))
+
+
+def _remedies_of(check: Check, judgement: Judgement) -> Iterator[str]:
+    """Answer what closes a failing check, one way a line, with its flags below."""
+    for remedy in judgement.remedies:
+        if (remedy.check, remedy.target) == (check.check, check.target):
+            yield f"  remedy: {remedy.action}"
+            yield from _flag_lines(remedy.flags)
+
+
+def _flag_lines(flags: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """Answer one line for all nodes with the same flags."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for node, wanted in flags.items():
+        alike.setdefault(wanted, []).append(node)
+    for wanted, nodes in alike.items():
+        yield f"    {', '.join(nodes)}: {' '.join(wanted)}"
 
 
 def _urgency(check: Check) -> tuple[bool, int]:

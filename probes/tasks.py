@@ -6,6 +6,7 @@ from celery import shared_task
 
 from probes.conduct import audit_conduct
 from probes.drift_watch import drift_check
+from probes.sweep_conduct import sweep_conduct
 
 
 @shared_task(name="probes.conduct_audit")
@@ -18,3 +19,9 @@ def conduct_audit(audit_pk: int) -> None:
 def check_drift(deployment_pk: int) -> None:
     """Re-read a proved deployment."""
     drift_check(deployment_pk=deployment_pk)
+
+
+@shared_task(name="probes.read_shard")
+def read_shard(shard_pk: int) -> None:
+    """Read a shard of a sweep unless another worker does."""
+    sweep_conduct(shard_pk=shard_pk)

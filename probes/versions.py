@@ -5,8 +5,11 @@ Source: the released wheels of sglang 0.5.5 and 0.5.19 to 0.5.23, and those of t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
 
 from packaging.version import InvalidVersion, Version
 
@@ -43,6 +46,65 @@ GUARDS: Mapping[str, tuple[Guards, ...]] = {
 #: The newest release whose wheel was read; above it a row is inherited, and the answer says so.
 LAST_KNOWN: Mapping[str, str] = {"sglang": "0.5.23"}
 
+#: First release of SGLang that knows --disaggregation-enable-kv-checksum (upstream change 39500).
+CHECKSUM_SINCE = "0.5.21"
+
+#: First releases whose wheels are known to heed SGLANG_MOONCAKE_MAX_TRANSFER_BATCH_INDICES.
+BATCH_LIMIT_SINCE = "0.5.22"
+
+
+class Release(StrEnum):
+    """What becomes of pages whose transfer failed, where nobody sets the environment."""
+
+    DEFERRED = "held until no write can land"
+    OPTIONAL = "released at once unless the environment says otherwise"
+    AT_ONCE = "released at once, whatever is set"
+
+
+#: By SGLang release, oldest first, then by transfer back end: what stands in the released wheels.
+#: 0.5.19 and 0.5.20 have no capability gate; with MORI the setting would only time out.
+DEFERRED_RELEASE: Mapping[str, Mapping[str, Release]] = {
+    "0": dict.fromkeys(("mooncake", "ascend", "nixl", "mori", "fake"), Release.AT_ONCE),
+    "0.5.19": {
+        **dict.fromkeys(("mooncake", "ascend", "nixl"), Release.OPTIONAL),
+        **dict.fromkeys(("mori", "fake"), Release.AT_ONCE),
+    },
+    "0.5.21": {
+        **dict.fromkeys(("mooncake", "ascend", "nixl"), Release.DEFERRED),
+        **dict.fromkeys(("mori", "fake"), Release.AT_ONCE),
+    },
+    "0.5.22": {
+        **dict.fromkeys(("mooncake", "ascend", "nixl", "mori"), Release.DEFERRED),
+        "fake": Release.AT_ONCE,
+    },
+}
+
+#: First release in which a back end holds such pages by default.
+DEFERRED_SINCE: Mapping[str, str] = {
+    "mooncake": "0.5.21",
+    "ascend": "0.5.21",
+    "nixl": "0.5.21",
+    "mori": "0.5.22",
+}
+
+
+def back_end_family(back_end: str) -> str:
+    """Answer the family a transfer back end belongs to: mooncake_tcp and mooncake are one."""
+    return re.split(r"[_\W]", back_end.lower(), maxsplit=1)[0]
+
+
+def release_default(version: str, back_end: str) -> Release | None:
+    """Answer what a placed SGLang version does with this back end; None where none is known."""
+    parsed = Version(version)
+    rows = [row for since, row in DEFERRED_RELEASE.items() if parsed >= Version(since)]
+    return rows[-1].get(back_end_family(back_end))
+
+
+def is_since(version: str, since: str) -> bool:
+    """Answer whether a placed version is this release or a later one."""
+    return Version(version) >= Version(since)
+
+
 #: First release that ends a refused request before anything is allocated.
 SAFE_SINCE: Mapping[str, str] = {"sglang": "0.5.21"}
 
@@ -56,6 +118,7 @@ class Placement:
     note: str = ""
 
 
+@lru_cache(maxsize=1024)
 def place_version(engine: str, version: str | None) -> Placement:
     """Answer which guards stand in this version of this engine; unknown is an answer."""
     rows = GUARDS.get(engine)

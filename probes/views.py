@@ -11,10 +11,14 @@ from django.views.decorators.http import require_GET, require_POST
 
 from common.pages import PageRequest, attempt, page
 from common.queue import after_commit
+from common.registry import UnknownKey
 from common.roles import Role, has_role
-from fleet.models import Deployment
+from fleet.contract import RouterError
+from fleet.models import Deployment, Node
+from fleet.taking_out import rotation_warnings
 from probes.audit_page import audit_page
 from probes.forms import ConfirmForm, ReasonForm
+from probes.joining import JoinRefused, node_join, router_view
 from probes.models import Audit
 from probes.pages import deployment_lines, deployment_page
 from probes.services import AuditError, audit_request, cordon_and_probe, exposure_accept
@@ -32,14 +36,20 @@ def _is_staff(request: PageRequest) -> bool:
 @require_GET
 def deployment_list(request: PageRequest) -> HttpResponse:
     """Show every deployment with its standing."""
-    return page(request, "probes/deployment_list.html", {"lines": deployment_lines()})
+    context = {"lines": deployment_lines(), "is_staff": _is_staff(request)}
+    return page(request, "probes/deployment_list.html", context)
 
 
 @require_GET
 def deployment(request: PageRequest, name: str) -> HttpResponse:
     """Show whether one deployment may serve, and why."""
     row = get_object_or_404(Deployment, name=name)
-    context = {"page": deployment_page(row), "deployment": row, "is_staff": _is_staff(request)}
+    context = {
+        "page": deployment_page(row),
+        "deployment": row,
+        "is_staff": _is_staff(request),
+        "warnings": rotation_warnings(deployment=row),
+    }
     return page(request, "probes/deployment.html", context, fragments=("standing",))
 
 
@@ -62,6 +72,31 @@ def audit(request: PageRequest, pk: int) -> HttpResponse:
     )
     context = {"page": audit_page(row), "audit": row, "is_staff": _is_staff(request)}
     return page(request, "probes/audit.html", context, fragments=("findings",), is_over=row.is_over)
+
+
+@require_GET
+def router(request: PageRequest, name: str) -> HttpResponse:
+    """Show what a deployment's router lists right now, and which nodes it does not."""
+    row = get_object_or_404(Deployment, name=name)
+    context = {"view": router_view(row), "deployment": row, "is_staff": _is_staff(request)}
+    return page(request, "probes/router.html", context)
+
+
+@require_POST
+def node_joined(request: PageRequest, name: str, node: str) -> HttpResponse:
+    """Let a node into its router, if the gates pass on what all nodes say now."""
+    row = get_object_or_404(
+        Node.objects.select_related("deployment"), deployment__name=name, name=node
+    )
+    attempt(
+        request,
+        lambda: node_join(person=request.user, node=row),
+        JoinRefused,
+        RouterError,
+        UnknownKey,
+        done=f"{node} is in the router: every required gate passed on fresh readings.",
+    )
+    return redirect("router", name=name)
 
 
 @require_POST

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,9 +13,10 @@ from prometheus_client.parser import text_string_to_metric_families
 #: Labels that are kept; any other may name a customer.
 KEPT_LABELS: Final = ("dp_rank", "tp_rank", "pp_rank", "engine_type")
 RANK_LABEL: Final = "dp_rank"
+#: A page as large as this is not read (the client's own cap; a capture may hold a larger one).
+LARGEST_PAGE: Final = 8 * 1024 * 1024
 
 _NAME: Final = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]{0,99}")
-_RANK: Final = re.compile(r'\bdp_rank="([0-9]{1,5})"')
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.:-]{0,40}")
 
 
@@ -34,17 +35,35 @@ class Sample:
         return int(label) if label.isdecimal() else 0
 
 
-def parse_metrics(text: str) -> tuple[Sample, ...]:
+def parse_metrics(text: str, *, labels: Collection[str] = KEPT_LABELS) -> tuple[Sample, ...]:
     """Answer every sample that can be read; a line that cannot is left out."""
-    return tuple(sample for line in text.splitlines() for sample in _parse_line(line))
+    return tuple(sample for line in text.splitlines() for sample in _parse_line(line, labels))
 
 
-def reduce_metrics(text: str, *, names: Container[str]) -> str:
-    """Answer metrics text with only these series and only ``KEPT_LABELS``.
+def page_fault(text: str) -> str:
+    """Answer why a page of metrics is not whole, or nothing; half a page must not look like one."""
+    if len(text) > LARGEST_PAGE:
+        return f"its page is larger than the {LARGEST_PAGE} bytes that are taken"
+    if text.lstrip().startswith("<"):
+        return "it is a page for people and none of metrics"
+    if text and not text.endswith("\n") and not _is_whole(text.rpartition("\n")[2]):
+        return "its page is cut off before the end"
+    return ""
 
-    One more series is kept of each data-parallel rank that no other series shows, so that a rank
-    without its figure stays visible.
+
+def reduce_metrics(
+    text: str,
+    *,
+    names: Container[str],
+    labels: Collection[str] = KEPT_LABELS,
+    rank_label: str = RANK_LABEL,
+) -> str:
+    """Answer metrics text with only these series and only these labels.
+
+    One more series is kept of each rank that no other series shows, so that a rank without its
+    figure stays visible.
     """
+    rank_of = re.compile(rf'[{{,]\s*{rank_label}="([0-9]{{1,5}})"')
     kept: list[Sample] = []
     strangers: dict[str, str] = {}
     for line in text.splitlines():
@@ -52,13 +71,13 @@ def reduce_metrics(text: str, *, names: Container[str]) -> str:
         if name is None:
             continue
         if name[0] in names:
-            kept += _parse_line(line)
-        elif rank := _RANK.search(line):
+            kept += _parse_line(line, labels)
+        elif rank := rank_of.search(line):
             strangers.setdefault(rank[1], line)
-    shown = {sample.labels.get(RANK_LABEL) for sample in kept}
-    for rank_label, line in strangers.items():
-        if rank_label not in shown:
-            kept += _parse_line(line)
+    shown = {sample.labels.get(rank_label) for sample in kept}
+    for number, line in strangers.items():
+        if number not in shown:
+            kept += _parse_line(line, labels)
     return "".join(f"{_line_of(sample)}\n" for sample in kept)
 
 
@@ -74,7 +93,11 @@ def total_by_name(samples: Iterable[Sample], name: str) -> float | None:
     return sum(ranks.values()) if ranks else None
 
 
-def _parse_line(line: str) -> list[Sample]:
+def _is_whole(line: str) -> bool:
+    return not line.strip() or line.startswith("#") or bool(_parse_line(line, ()))
+
+
+def _parse_line(line: str, labels: Collection[str]) -> list[Sample]:
     if not line or line.startswith("#"):
         return []
     try:
@@ -82,18 +105,16 @@ def _parse_line(line: str) -> list[Sample]:
     except (ValueError, IndexError, KeyError, TypeError):
         return []
     return [
-        Sample(name=sample.name, value=float(sample.value), labels=_kept_labels(sample.labels))
+        Sample(
+            name=sample.name, value=float(sample.value), labels=_kept_labels(sample.labels, labels)
+        )
         for family in families
         for sample in family.samples
     ]
 
 
-def _kept_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name: labels[name]
-        for name in KEPT_LABELS
-        if name in labels and _PLAIN.fullmatch(labels[name])
-    }
+def _kept_labels(shown: Mapping[str, str], labels: Collection[str]) -> dict[str, str]:
+    return {name: shown[name] for name in labels if name in shown and _PLAIN.fullmatch(shown[name])}
 
 
 def _line_of(sample: Sample) -> str:

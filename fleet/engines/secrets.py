@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection
+from functools import lru_cache
 from typing import Final
 
 _SECRET_NAME: Final = re.compile(
@@ -24,34 +25,53 @@ _MOST_VALUES: Final = 200_000
 
 
 def exposed_names(document: object) -> tuple[str, ...]:
-    """Answer the sorted names of fields that hold a secret, at any depth."""
+    """Answer the sorted names of fields that hold a secret, at any depth.
+
+    A sweep looks at some hundred fields of each of some thousand nodes here; no recursion, so no
+    depth ends it.
+    """
     found: set[str] = set()
-    for name, value in _leaves(document):
-        if _is_exposed(name, value):
-            found.add(name if _PLAIN_NAME.fullmatch(name) else "a field with an odd name")
+    waiting: list[tuple[str, object]] = [("", document)]
+    looked_at = 0
+    while waiting and looked_at < _MOST_VALUES:
+        pairs = _named_values(*waiting.pop())
+        looked_at += len(pairs)
+        for name, value in pairs:
+            kind = type(value)
+            if kind is dict or kind is list:
+                waiting.append((name, value))
+            elif kind is not bool and value is not None and _is_exposed(name, value):
+                found.add(name if _PLAIN_NAME.fullmatch(name) else "a field with an odd name")
     return tuple(sorted(found)[:_MOST_NAMES])
 
 
+def _named_values(name: str, value: object) -> Collection[tuple[str, object]]:
+    """Answer what a value holds, each with the name of the nearest field.
+
+    Of a list of numbers the first stands for all.
+    """
+    if isinstance(value, dict):
+        return value.items()
+    if not isinstance(value, list):
+        return [(name, value)]
+    kinds = set(map(type, value))
+    return [(name, held) for held in (value[:1] if kinds <= {int, float} else value)]
+
+
 def _is_exposed(name: str, value: object) -> bool:
-    if value is None or isinstance(value, bool) or value == "":
-        return False
-    if isinstance(value, str) and _HIDDEN.fullmatch(value.strip()):
-        return False
-    if _SECRET_NAME.search(name):
-        return True
-    return isinstance(value, str) and _SECRET_TEXT.search(value) is not None
+    """Answer whether a field shows a secret, by its name or by what its text says."""
+    if not isinstance(value, str):
+        return _names_a_secret(name)
+    if not _names_a_secret(name):
+        folded = value.casefold()
+        if not ("key" in folded or "secret" in folded or "password" in folded):
+            return False
+        if not _SECRET_TEXT.search(value):
+            return False
+    return value != "" and not _HIDDEN.fullmatch(value.strip())
 
 
-def _leaves(document: object) -> Iterator[tuple[str, object]]:
-    """Answer every value with the name of the nearest field; no recursion, so no depth ends it."""
-    waiting: list[tuple[str, object]] = [("", document)]
-    for _ in range(_MOST_VALUES):
-        if not waiting:
-            return
-        name, value = waiting.pop()
-        if isinstance(value, dict):
-            waiting += [(str(key), held) for key, held in value.items()]
-        elif isinstance(value, list):
-            waiting += [(name, held) for held in value]
-        else:
-            yield name, value
+@lru_cache(maxsize=8192)
+def _names_a_secret(name: str) -> bool:
+    """Answer whether a field of this name holds a secret; nodes show the same few hundred."""
+    return _SECRET_NAME.search(name) is not None

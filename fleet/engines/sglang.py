@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from common.clock import now
@@ -21,8 +22,16 @@ from fleet.engines.sglang_identity import (
     read_version,
 )
 from fleet.engines.sglang_load import read_load
-from fleet.engines.sglang_ranks import read_ranks, smallest_pool
-from fleet.reading import Reading, Role
+from fleet.engines.sglang_logs import LogFacts
+from fleet.engines.sglang_ranks import (
+    MARGIN,
+    lists_ranks,
+    named_size,
+    read_ranks,
+    smallest_mamba_pool,
+    smallest_pool,
+)
+from fleet.reading import Rank, Reading, Role
 
 _ROUTES: Final = (
     fields.SERVER_INFO,
@@ -78,14 +87,14 @@ def _read(capture: NodeCapture, evidence: Evidence) -> Reading:
         role=capture.role,
         taken_at=capture.taken_at or now(),
         url=capture.url,
-        incomplete=(*doubts, *found.incomplete),
+        incomplete=(*doubts, *_unlisted_ranks(evidence), *found.incomplete),
         reported_role=role,
         version=version,
         context=context,
         first_refused=limit,
         ranks=found.ranks,
         pool=smallest_pool(found.ranks, first_refused=limit, context=context),
-        page_size=figure(info.get("page_size")),
+        page_size=figure(info.get("page_size")) or _measured_page(evidence),
         reserve=count(info.get("num_reserved_decode_tokens")),
         allow_auto_truncate=truncates,
         transfer_backend=_of_a_pair(role, text_of(info.get("disaggregation_transfer_backend"))),
@@ -100,7 +109,8 @@ def _read(capture: NodeCapture, evidence: Evidence) -> Reading:
         load=read_load(evidence, ranks=found.ranks, role=role),
         exposed_secrets=evidence.exposed_secrets,
         attested=capture.attested,
-        notes=_notes(evidence),
+        notes=(*_notes(evidence, context), *_own_limit_notes(found.ranks, limit, context)),
+        beside=_beside(evidence, found.ranks, limit, context),
     )
 
 
@@ -117,8 +127,70 @@ def _of_a_pair(role: Role | None, backend: str | None) -> str | None:
     return None if role is Role.UNIFIED else backend
 
 
-def _notes(evidence: Evidence) -> tuple[str, ...]:
+def _measured_page(evidence: Evidence) -> int | None:
+    pages = [figure(one.value) for one in evidence.samples if one.name == fields.PAGE_METRIC]
+    known = [page for page in pages if page is not None]
+    return max(known, default=None)
+
+
+def _unlisted_ranks(evidence: Evidence) -> tuple[str, ...]:
+    """Answer that only rank 0's limit is known: its pool stands for all, its limit for itself."""
+    size = named_size(evidence)
+    if size == 1 or lists_ranks(evidence):
+        return ()
+    return (f"first_refused: no answer lists its {size} ranks, and only rank 0 shows its limit",)
+
+
+def _notes(evidence: Evidence, context: int | None) -> tuple[str, ...]:
+    notes = [*evidence.notes]
     status = text_of(evidence.info.get("status"))
-    if status in {None, "ready"}:
-        return evidence.notes
-    return (*evidence.notes, f"the engine calls itself {status}, not ready")
+    if status not in {None, "ready"}:
+        notes.append(f"the engine calls itself {status}, not ready")
+    if _unlisted_ranks(evidence):
+        notes.append(f"pool: each of its {named_size(evidence)} ranks is taken to be like rank 0")
+    return (*notes, *_log_notes(evidence, context))
+
+
+def _log_notes(evidence: Evidence, context: int | None) -> Iterator[str]:
+    """Answer what the start-up log adds, or says otherwise than the running engine does."""
+    logs, reported = evidence.logs, figure(evidence.info.get("max_total_num_tokens"))
+    if None not in {logs.pool, reported} and logs.pool != reported:
+        yield f"pool: the running engine says {reported:,} and a start-up log {logs.pool:,}"
+    if logs.context is not None and context == logs.context and not _shows_context(evidence):
+        yield "context: the context is that of the start-up log"
+
+
+def _reported(
+    ranks: tuple[Rank, ...], limit: int | None, context: int | None
+) -> dict[str, int | float]:
+    """Answer the pool that rank 0 reports, where its own limit says another (hybrid models)."""
+    reported = next((rank.reported_pool for rank in ranks if rank.index == 0), None)
+    if limit is None or context is None or reported is None:
+        return {}
+    is_limited_by_pool = limit + MARGIN < context
+    return {"reported_pool": reported} if is_limited_by_pool and reported != limit + MARGIN else {}
+
+
+def _beside(
+    evidence: Evidence, ranks: tuple[Rank, ...], limit: int | None, context: int | None
+) -> dict[str, int | float]:
+    """Answer the figures that people should see beside the pool."""
+    mamba = smallest_mamba_pool(evidence, ranks)
+    shown: dict[str, int | float] = {} if mamba is None else {"mamba_pool": mamba}
+    return shown | _reported(ranks, limit, context)
+
+
+def _own_limit_notes(
+    ranks: tuple[Rank, ...], limit: int | None, context: int | None
+) -> Iterator[str]:
+    for reported in _reported(ranks, limit, context).values():
+        yield (
+            f"pool: the engine reports {reported:,} tokens and refuses from {limit:,}; what it "
+            "does counts"
+        )
+
+
+def _shows_context(evidence: Evidence) -> bool:
+    """Answer whether any answer names a context, so that the log is not its source."""
+    known, _ = read_context(replace(evidence, logs=LogFacts()))
+    return known is not None

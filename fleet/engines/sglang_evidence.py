@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from fleet.contract import Answer, NodeCapture
 from fleet.engines import sglang_fields as fields
+from fleet.engines.answers import NOT_FOUND, chosen, fault_of, object_of, what_happened
 from fleet.engines.documents import as_object
 from fleet.engines.prometheus import Sample, parse_metrics
+from fleet.engines.sglang_logs import LogFacts, read_logs
 
-_OK: Final = 200
-_NOT_FOUND: Final = 404
 #: What an engine always shows of itself; a router or another server shows none of them.
 _SIGNS: Final = ("max_req_input_len", "max_total_num_tokens", "internal_states", "model_path")
 _ADVICE: Final[Mapping[int, str]] = {
@@ -37,6 +37,7 @@ class Evidence:
     loads: Mapping[str, object]
     model_info: Mapping[str, object]
     samples: tuple[Sample, ...]
+    logs: LogFacts
     problem: str = ""
     models_fault: str = ""
     loads_fault: str = ""
@@ -46,58 +47,60 @@ class Evidence:
 
 def gather(capture: NodeCapture) -> Evidence:
     """Answer what can be used of a capture, reduced to the allow-list whether it was or not."""
-    answers = {route: fields.allow(route, answer) for route, answer in capture.responses.items()}
-    info = _chosen(answers, fields.SERVER_INFO)
-    models = _chosen(answers, fields.MODELS)
+    answers = {
+        route: answer if answer.is_redacted else fields.allow(route, answer)
+        for route, answer in capture.responses.items()
+    }
+    info = chosen(answers, fields.SERVER_INFO)
+    models = chosen(answers, fields.MODELS)
     optional = {
-        group[0]: _chosen(answers, group)
+        group[0]: chosen(answers, group)
         for group in (fields.LOADS, fields.METRICS, fields.MODEL_INFO)
     }
-    faults = {route: _fault_of(route, answer) for route, answer in optional.items()}
+    faults = {route: fault_of(route, answer, _ADVICE) for route, answer in optional.items()}
     secrets = {name for answer in answers.values() for name in answer.exposed_secrets}
     metrics = optional[fields.METRICS[0]]
+    samples = parse_metrics(metrics.text or "") if metrics else ()
+    logs = read_logs(capture.logs)
+    problem = _problem_of(capture, info)
+    stand_in = _stand_in(answers, info, samples, logs) if problem else ""
     return Evidence(
-        info=_document(info),
-        models=_document(models),
-        loads=_document(optional[fields.LOADS[0]]),
-        model_info=_document(optional[fields.MODEL_INFO[0]]),
-        samples=parse_metrics(metrics.text or "") if metrics else (),
-        problem=_problem_of(capture, info),
-        models_fault=_fault_of(fields.MODELS[0], models),
+        info=object_of(info),
+        models=object_of(models),
+        loads=object_of(optional[fields.LOADS[0]]),
+        model_info=object_of(optional[fields.MODEL_INFO[0]]),
+        samples=samples,
+        logs=logs,
+        problem="" if stand_in or not problem else problem + _hint(logs),
+        models_fault=fault_of(fields.MODELS[0], models, _ADVICE),
         loads_fault=faults[fields.LOADS[0]],
-        notes=tuple(fault for fault in faults.values() if fault),
-        exposed_secrets=tuple(sorted(secrets)),
+        notes=tuple(note for note in (stand_in, *faults.values()) if note),
+        exposed_secrets=tuple(sorted({*secrets, *logs.secrets})),
     )
 
 
-def _chosen(answers: Mapping[str, Answer], group: Sequence[str]) -> Answer | None:
-    """Answer the best answer of a group of alternatives: a good one, else one that is not 404."""
-    asked = [answers[route] for route in group if route in answers]
-    good = [one for one in asked if one.status == _OK and not one.error]
-    present = [one for one in asked if one.status != _NOT_FOUND]
-    return next(iter([*good, *present, *asked]), None)
+def _stand_in(
+    answers: Mapping[str, Answer], info: Answer | None, samples: tuple[Sample, ...], logs: LogFacts
+) -> str:
+    """Answer what stands in for /server_info where nobody asked for it or it is not there.
 
-
-def _document(answer: Answer | None) -> Mapping[str, object]:
-    return {} if answer is None else as_object(answer.json)
-
-
-def _fault_of(route: str, answer: Answer | None) -> str:
-    """Answer what went wrong with an optional route; not asked and not there are no faults."""
-    if answer is None or answer.status == _NOT_FOUND:
+    An engine that has the route and does not answer it is wedged or wants a key: nothing does.
+    """
+    if info is not None and info.status != NOT_FOUND:
         return ""
-    return _what_happened(route, answer)
-
-
-def _what_happened(route: str, answer: Answer) -> str:
-    if answer.status == 0:
-        return f"{route} got no answer ({answer.error or 'no reason was recorded'})"
-    if answer.status != _OK:
-        advice = _ADVICE.get(answer.status, "look into the node's log")
-        return f"{route} answered {answer.status}; {advice}"
-    if answer.error:
-        return f"{route} answered 200, but {answer.error}: is a proxy in between?"
+    if any(sample.name == fields.POOL_METRIC for sample in samples):
+        return f"pool: the figures are those of {fields.METRICS[0]} alone"
+    if not answers and logs.pool is not None:
+        return "pool: the figures are those of the start-up log; nothing was asked of the engine"
     return ""
+
+
+def _hint(logs: LogFacts) -> str:
+    """Answer what the log tells of an engine that is down; it measures nothing, so only a hint."""
+    if logs.pool is None:
+        return ""
+    under = "" if logs.context is None else f" under a context of {logs.context:,}"
+    return f"; its start-up log says that the pool held {logs.pool:,} tokens{under}"
 
 
 def _problem_of(capture: NodeCapture, info: Answer | None) -> str:
@@ -107,7 +110,7 @@ def _problem_of(capture: NodeCapture, info: Answer | None) -> str:
     if info.status == 0:
         why = info.error or "no reason was recorded"
         return f"{node} did not answer {route} ({why}): check that it runs and its address is right"
-    fault = _what_happened(route, info)
+    fault = what_happened(route, info, _ADVICE)
     if fault:
         return f"{node}: {fault}"
     if not any(sign in as_object(info.json) for sign in _SIGNS):

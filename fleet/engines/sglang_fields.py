@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Final
 
 from fleet.contract import Answer
+from fleet.engines.answers import OK, Reduction, drop_body, reduce_json
 from fleet.engines.documents import Shape, as_list, as_object, keep
-from fleet.engines.prometheus import reduce_metrics
-from fleet.engines.secrets import exposed_names
-from fleet.jsontext import NotJson, parse_json
+from fleet.engines.prometheus import page_fault, reduce_metrics
+from fleet.engines.sglang_spill import SPILL, with_spill_paths
 
 SERVER_INFO: Final = ("GET /server_info", "GET /get_server_info")
 MODELS: Final = ("GET /v1/models",)
@@ -61,6 +61,7 @@ FLAGS: Final[Mapping[str, Shape]] = {
     "enable_pd_role_switch": Shape.SWITCH,
     "enable_unified_memory": Shape.SWITCH,
     "frontend": Shape.TEXT,
+    "hicache_storage_backend": Shape.TEXT,
     "kv_canary": Shape.TEXT,
     "kv_canary_real_data": Shape.TEXT,
     "kv_canary_sweep_interval": Shape.NUMBER,
@@ -70,6 +71,7 @@ FLAGS: Final[Mapping[str, Shape]] = {
     "max_total_tokens": Shape.NUMBER,
     "mem_fraction_static": Shape.NUMBER,
     "num_reserved_decode_tokens": Shape.NUMBER,
+    SPILL: Shape.TEXT,
     "optimistic_prefill_attempts": Shape.NUMBER,
     "schedule_policy": Shape.TEXT,
     "swa_full_tokens_ratio": Shape.NUMBER,
@@ -80,7 +82,10 @@ ENVIRONMENT: Final[Mapping[str, Shape]] = {
     "SGLANG_DISAGGREGATION_WAITING_TIMEOUT": Shape.TEXT,
     "SGLANG_MOONCAKE_MAX_TRANSFER_BATCH_INDICES": Shape.TEXT,
 }
+#: Name under which a reading tells that the engine shows its environment at all.
+ENVIRONMENT_SHOWN: Final = "environment"
 _IDENTITY: Final[Mapping[str, Shape]] = {
+    "max_context_length": Shape.NUMBER,
     "max_req_input_len": Shape.NUMBER,
     "max_total_num_tokens": Shape.NUMBER,
     "model_path": Shape.TEXT,
@@ -91,8 +96,22 @@ _IDENTITY: Final[Mapping[str, Shape]] = {
     "version": Shape.TEXT,
     "weight_version": Shape.TEXT,
 }
-_SERVER_INFO: Final = {**LAYOUT, **PARALLEL, **FLAGS, **_IDENTITY}
-_STATE: Final[Mapping[str, Shape]] = {"disaggregation_mode": Shape.TEXT}
+#: Names under which releases show the sliding window, where they show it at all.
+WINDOWS: Final = ("sliding_window", "sliding_window_size")
+#: Pool kinds of a hybrid model as some releases and forks name them beside ``memory_usage``.
+FULL_POOL: Final = "full_max_total_num_tokens"
+SWA_POOL: Final = "swa_max_total_num_tokens"
+_SERVER_INFO: Final = {
+    **LAYOUT,
+    **PARALLEL,
+    **FLAGS,
+    **_IDENTITY,
+    **dict.fromkeys((*WINDOWS, SWA_POOL), Shape.NUMBER),
+}
+_STATE: Final[Mapping[str, Shape]] = {
+    "disaggregation_mode": Shape.TEXT,
+    **dict.fromkeys((*WINDOWS, FULL_POOL, SWA_POOL), Shape.NUMBER),
+}
 _MEMORY: Final[Mapping[str, Shape]] = {
     "token_capacity": Shape.NUMBER,
     "token_capacity_swa": Shape.NUMBER,
@@ -151,6 +170,13 @@ USED_METRIC: Final = "sglang:num_used_tokens"
 POOL_METRIC: Final = "sglang:max_total_num_tokens"
 SWA_POOL_METRIC: Final = "sglang:max_total_num_tokens_swa"
 CONTEXT_METRIC: Final = "sglang:context_len"
+PAGE_METRIC: Final = "sglang:page_size"
+#: Together the states that the state-space layers of a hybrid model can hold.
+MAMBA_METRICS: Final = (
+    "sglang:mamba_available_tokens",
+    "sglang:mamba_evictable_tokens",
+    "sglang:mamba_used_tokens",
+)
 _METRICS: Final = frozenset(
     (
         *COUNTERS,
@@ -161,6 +187,8 @@ _METRICS: Final = frozenset(
         POOL_METRIC,
         SWA_POOL_METRIC,
         CONTEXT_METRIC,
+        PAGE_METRIC,
+        *MAMBA_METRICS,
     )
 )
 _MOST_ENTRIES: Final = 4096
@@ -168,41 +196,24 @@ _MOST_ENTRIES: Final = 4096
 
 def allow(route: str, answer: Answer) -> Answer:
     """Answer the same answer, reduced; applying it again changes nothing more."""
-    if answer.status != 200 or answer.error:  # noqa: PLR2004 - OK
-        return replace(answer, json=None, text=None, is_redacted=True)
+    if answer.status != OK or answer.error:
+        return drop_body(answer)
     if route in METRICS:
-        text = reduce_metrics(answer.text or "", names=_METRICS)
-        return replace(answer, json=None, text=text, is_redacted=True)
+        return _allow_metrics(answer)
     reduce = _REDUCTIONS.get(route)
-    if reduce is None:
-        return replace(answer, json=None, text=None, is_redacted=True)
-    try:
-        document = answer.json if answer.text is None else _document_in(answer)
-    except NotJson as fault:
-        return _unusable(answer, f"the body is no JSON ({fault})")
-    if not isinstance(document, dict):
-        return _unusable(answer, "the body is no JSON object")
-    names = {*answer.exposed_secrets, *exposed_names(document)}
-    return replace(
-        answer,
-        json=reduce(document),
-        text=None,
-        is_redacted=True,
-        exposed_secrets=tuple(sorted(names)),
-    )
+    return drop_body(answer) if reduce is None else reduce_json(answer, reduce)
 
 
-def _document_in(answer: Answer) -> object:
-    """Answer the document; a capture made by hand may hold it as text. Raises NotJson."""
-    return parse_json(answer.text or "") if answer.json is None else answer.json
-
-
-def _unusable(answer: Answer, why: str) -> Answer:
-    return replace(answer, json=None, text=None, error=why, is_redacted=True)
+def _allow_metrics(answer: Answer) -> Answer:
+    fault = page_fault(answer.text or "")
+    if fault:
+        return drop_body(answer, fault)
+    text = reduce_metrics(answer.text or "", names=_METRICS)
+    return replace(answer, json=None, text=text, is_redacted=True)
 
 
 def _reduce_server_info(document: Mapping[str, object]) -> dict[str, object]:
-    kept = keep(document, _SERVER_INFO)
+    kept = keep(with_spill_paths(document), _SERVER_INFO)
     if "startup_time" in document:
         kept["startup_time"] = keep(document["startup_time"], _STARTUP)
     if "internal_states" in document:
@@ -217,9 +228,19 @@ def _reduce_state(state: object) -> dict[str, object]:
     kept["memory_usage"] = keep(fields.get("memory_usage"), _MEMORY)
     if "startup_time" in fields:
         kept["startup_time"] = keep(fields["startup_time"], _STARTUP)
-    if "env_vars" in fields:
-        kept["env_vars"] = keep(fields["env_vars"], ENVIRONMENT)
+    if isinstance(fields.get("env_vars"), dict):
+        kept["env_vars"] = _reduce_environment(as_object(fields["env_vars"]))
     return kept
+
+
+def _reduce_environment(shown: Mapping[str, object]) -> dict[str, object]:
+    """Answer the named variables as texts; one that is none must not look as if it were not set."""
+    plain = {
+        name: str(shown[name]) if isinstance(shown[name], str | int | float) else "unreadable"
+        for name in ENVIRONMENT
+        if name in shown
+    }
+    return keep(plain, ENVIRONMENT)
 
 
 def _reduce_models(document: Mapping[str, object]) -> dict[str, object]:
@@ -246,9 +267,14 @@ def _reduce_load(load: object) -> dict[str, object]:
     }
 
 
-_REDUCTIONS: Final[Mapping[str, Callable[[Mapping[str, object]], dict[str, object]]]] = {
-    **dict.fromkeys(SERVER_INFO, _reduce_server_info),
-    **dict.fromkeys(MODELS, _reduce_models),
-    **dict.fromkeys(LOADS, _reduce_loads),
-    **dict.fromkeys(MODEL_INFO, _reduce_model_info),
+def _of_object(reduce: Callable[[Mapping[str, object]], dict[str, object]]) -> Reduction:
+    """Answer a reduction that takes objects only."""
+    return lambda document: reduce(document) if isinstance(document, dict) else None
+
+
+_REDUCTIONS: Final[Mapping[str, Reduction]] = {
+    **dict.fromkeys(SERVER_INFO, _of_object(_reduce_server_info)),
+    **dict.fromkeys(MODELS, _of_object(_reduce_models)),
+    **dict.fromkeys(LOADS, _of_object(_reduce_loads)),
+    **dict.fromkeys(MODEL_INFO, _of_object(_reduce_model_info)),
 }

@@ -32,16 +32,19 @@ def read_context(evidence: Evidence) -> tuple[int | None, list[str]]:
     """Answer the largest context that the node advertises, and what makes that doubtful.
 
     Source: /v1/models max_model_len (null on a LoRA card), sglang:context_len, and the configured
-    context_length, which is null where nobody set it.
+    context_length, which is null where nobody set it; max_context_length of the Rust front end;
+    where none tells, the start-up log.
     """
     cards = [as_object(card) for card in as_list(evidence.models.get("data"))]
     shown: list[object] = [card.get("max_model_len") for card in cards]
-    shown.append(evidence.info.get("context_length"))
+    shown += [evidence.info.get(name) for name in ("context_length", "max_context_length")]
     shown += [one.value for one in evidence.samples if one.name == fields.CONTEXT_METRIC]
     known = [number for one in shown if (number := figure(one)) is not None]
     doubts = []
     if any(one is not None and figure(one) is None for one in shown):
         doubts.append("context: an advertised context is no length")
+    if not known and not doubts and evidence.logs.context is not None:
+        return evidence.logs.context, []
     if evidence.models_fault:
         doubts.append(f"context: {evidence.models_fault}")
     elif evidence.models and not any(cards):
@@ -64,13 +67,19 @@ def read_role(evidence: Evidence) -> tuple[Role | None, list[str]]:
         as_object(load.get("disaggregation")).get("mode")
         for load in map(as_object, as_list(evidence.loads.get("loads")))
     ]
-    said = {one for one in live if one is not None}
+    said = {one for one in live if one is not None} or _engine_types(evidence)
     roles = {_ROLES.get(one) if isinstance(one, str) else None for one in said}
     if len(roles) == 1 and None not in roles:
         return roles.pop(), []
     if not said:
         return None, ["role: the engine does not show its disaggregation_mode"]
     return None, ["role: its answers show different or unknown disaggregation modes"]
+
+
+def _engine_types(evidence: Evidence) -> set[object]:
+    """Answer the modes that the labels of /metrics name, where no document tells one."""
+    types = {sample.labels.get("engine_type") for sample in evidence.samples}
+    return {"null" if one == "unified" else one for one in types if one is not None}
 
 
 def read_version(evidence: Evidence) -> tuple[str | None, list[str]]:
@@ -103,7 +112,19 @@ def read_flags(evidence: Evidence) -> dict[str, str | None]:
     flags = {name: label_of(evidence.info, name) for name in fields.FLAGS}
     states = as_list(evidence.info.get("internal_states"))
     shown = as_object(as_object(states[0]).get("env_vars")) if states else {}
+    # A variable that is not set is not listed, so whether any could be tells a default apart.
+    is_shown = bool(states) and isinstance(as_object(states[0]).get("env_vars"), dict)
+    flags[fields.ENVIRONMENT_SHOWN] = "shown" if is_shown else None
+    flags["sliding_window"] = _window(evidence)
     return flags | {name: label_of(shown, name) for name in fields.ENVIRONMENT}
+
+
+def _window(evidence: Evidence) -> str | None:
+    """Answer the sliding window in tokens, where a release shows it."""
+    places = [evidence.info, *map(as_object, as_list(evidence.info.get("internal_states")))]
+    shown = [figure(place.get(name)) for place in places for name in fields.WINDOWS]
+    known = [one for one in shown if one is not None]
+    return str(max(known)) if known else None
 
 
 def read_start(evidence: Evidence) -> tuple[str | None, str | None]:

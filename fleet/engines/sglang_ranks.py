@@ -12,6 +12,7 @@ from typing import Final
 
 from fleet.engines import sglang_fields as fields
 from fleet.engines.documents import as_list, as_object, count, figure
+from fleet.engines.prometheus import RANK_LABEL
 from fleet.engines.sglang_evidence import Evidence
 from fleet.reading import Rank
 
@@ -62,6 +63,25 @@ def smallest_pool(
     return min(known) if known and len(known) == len(pools) else None
 
 
+def smallest_mamba_pool(evidence: Evidence, ranks: tuple[Rank, ...]) -> int | None:
+    """Answer the states that the smallest rank can hold, or None where one shows none.
+
+    They are not tokens of a prompt, so they are shown and never judged by.
+    """
+    pools = [_mamba_pool(evidence, rank.index) for rank in ranks]
+    shown = [pool for pool in pools if pool is not None]
+    return min(shown) if shown and len(shown) == len(pools) else None
+
+
+def _mamba_pool(evidence: Evidence, index: int) -> int | None:
+    held: dict[str, int] = {}
+    for sample in evidence.samples:
+        number = count(sample.value)
+        if sample.rank == index and sample.name in fields.MAMBA_METRICS and number is not None:
+            held[sample.name] = min(held.get(sample.name, number), number)
+    return sum(held.values()) if len(held) == len(fields.MAMBA_METRICS) else None
+
+
 def loads_by_rank(loads: Mapping[str, object]) -> dict[int, Mapping[str, object]]:
     """Answer the entries of /v1/loads by rank; an entry without a rank stands at its place."""
     found: dict[int, Mapping[str, object]] = {}
@@ -73,12 +93,24 @@ def loads_by_rank(loads: Mapping[str, object]) -> dict[int, Mapping[str, object]
     return found
 
 
+def named_size(evidence: Evidence) -> int:
+    """Answer how many data-parallel ranks the engine was started with."""
+    return figure(evidence.info.get("dp_size")) or 1
+
+
+def lists_ranks(evidence: Evidence) -> bool:
+    """Answer whether any answer tells ranks apart; only then can one of them be missing."""
+    if evidence.info.get("internal_states") or as_list(evidence.loads.get("loads")):
+        return True
+    return any(RANK_LABEL in sample.labels for sample in evidence.samples)
+
+
 def _seen_ranks(
     evidence: Evidence, loads: Mapping[int, Mapping[str, object]]
 ) -> tuple[set[int], bool]:
     """Answer the ranks seen anywhere (at least rank 0), and whether an odd one was seen."""
     states = len(as_list(evidence.info.get("internal_states")))
-    size = figure(evidence.info.get("dp_size")) or 1
+    size = named_size(evidence) if lists_ranks(evidence) else 1
     numbers = {*loads, *(sample.rank for sample in evidence.samples)}
     unreadable = len(loads) != len(as_list(evidence.loads.get("loads")))
     odd = unreadable or size > _MOST_RANKS or any(number >= _MOST_RANKS for number in numbers)
@@ -98,10 +130,14 @@ def _read_rank(
     candidates = [figure(load.get("max_total_num_tokens")), _measured(evidence, index)]
     if index == 0:
         candidates.insert(0, figure(evidence.info.get("max_total_num_tokens")))
+        candidates.append(evidence.logs.pool)
+    sliding = [memory.get("token_capacity_swa"), state.get(fields.SWA_POOL)]
+    if index == 0:
+        sliding.append(evidence.info.get(fields.SWA_POOL))
     return Rank(
         index=index,
-        token_capacity=figure(memory.get("token_capacity")),
-        swa_capacity=figure(memory.get("token_capacity_swa"))
+        token_capacity=figure(memory.get("token_capacity")) or figure(state.get(fields.FULL_POOL)),
+        swa_capacity=next((number for one in sliding if (number := figure(one))), None)
         or _measured(evidence, index, fields.SWA_POOL_METRIC),
         reported_pool=next((one for one in candidates if one is not None), None),
     )

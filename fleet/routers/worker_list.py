@@ -1,4 +1,4 @@
-"""Reads the worker list of sglang-router and smg; anything odd in it is an error."""
+"""Reads the worker list of a router; anything odd in it is an error."""
 
 from __future__ import annotations
 
@@ -24,13 +24,17 @@ _LONGEST: Final = 2000
 _DISCOVERED: Final = frozenset(
     {
         "architectures",
+        "attn_dp_size",
         "context_length",
         "disaggregation_mode",
         "dp_size",
+        "enable_dp_attention",
         "ep_size",
         "has_audio_understanding",
         "has_image_understanding",
+        "is_embedding",
         "is_generation",
+        "load_balance_method",
         "load_format",
         "max_model_len",
         "max_running_requests",
@@ -52,8 +56,20 @@ class NotAList(ValueError):
     """The document is no worker list, or one that is not whole."""
 
 
-def read_workers(document: object) -> tuple[Worker, ...]:
-    """Answer every worker of the document. Raises NotAList."""
+def read_workers(document: object, *, key_field: str = "id") -> tuple[Worker, ...]:
+    """Answer every worker of the document; ``key_field`` holds what it is known by.
+
+    Raises NotAList.
+    """
+    entries = entries_of(document)
+    workers = tuple(_read_worker(entry, place, key_field) for place, entry in enumerate(entries))
+    if len({worker.worker_id for worker in workers}) != len(workers):
+        raise NotAList(f"two workers have the same {key_field}")
+    return workers
+
+
+def entries_of(document: object) -> list[dict[str, object]]:
+    """Answer the entries of a worker list as they are. Raises NotAList."""
     if not isinstance(document, dict):
         raise NotAList("it is no JSON object")
     entries = document.get("workers")
@@ -62,10 +78,10 @@ def read_workers(document: object) -> tuple[Worker, ...]:
     total = document.get("total", len(entries))
     if isinstance(total, bool) or total != len(entries):
         raise NotAList("it holds another number of workers than its total says")
-    workers = tuple(_read_worker(entry, place) for place, entry in enumerate(entries))
-    if len({worker.worker_id for worker in workers}) != len(workers):
-        raise NotAList("two workers have the same id")
-    return workers
+    for place, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            raise NotAList(f"worker {place} is no JSON object")
+    return entries
 
 
 def restorable_labels(labels: Mapping[str, str]) -> dict[str, str]:
@@ -73,25 +89,26 @@ def restorable_labels(labels: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in labels.items() if name not in _DISCOVERED}
 
 
-def _read_worker(entry: object, place: int) -> Worker:
-    if not isinstance(entry, dict):
-        raise NotAList(f"worker {place} is no JSON object")
+def _read_worker(entry: Mapping[str, object], place: int, key_field: str) -> Worker:
     is_healthy = entry.get("is_healthy")
     if not isinstance(is_healthy, bool):
         raise NotAList(f"worker {place} does not say whether it is healthy")
     kind = _text(entry, "worker_type", place)
     model = entry.get("model_id")
     labels = entry.get("labels", entry.get("metadata"))
+    status = "" if entry.get("status") is None else _text(entry, "status", place)
     return Worker(
-        worker_id=_text(entry, "id", place),
+        worker_id=_text(entry, key_field, place),
         url=_text(entry, "url", place),
         role=_ROLES.get(kind),
-        is_healthy=is_healthy,
+        # smg: "pending", "ready", "not_ready", "failed", "draining"; only one of them serves.
+        is_healthy=is_healthy and status in {"", "ready"},
         bootstrap_port=_port(entry.get("bootstrap_port"), place),
         model=model if isinstance(model, str) and model not in {"", _UNKNOWN} else None,
         labels=_labels(labels),
         priority=_whole(entry.get("priority")),
         cost=_finite(entry.get("cost")),
+        status=status,
     )
 
 

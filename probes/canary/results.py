@@ -11,6 +11,7 @@ from common.verdicts import WORST_FIRST, Verdict
 from probes.canary.oracles import FOREIGN_MARKER, describe_exclusion, excluded_rate
 from probes.canary.rounds import NO_COST, Acceptance, Cost, Row, Way
 from probes.canary.survey import Survey
+from probes.exercised import process_print
 from probes.judgement import Check, Judgement, JudgementDocument
 
 
@@ -73,6 +74,7 @@ class RoundDocument(TypedDict):
     accepted_reason: str | None
     started_at: str
     ended_at: str
+    fingerprints: dict[str, str]
     cost: CostDocument
     rows: list[RowDocument]
 
@@ -123,6 +125,7 @@ class RoundResult:
             "accepted_reason": None if accepted is None else accepted.reason,
             "started_at": self.started_at.isoformat(),
             "ended_at": self.ended_at.isoformat(),
+            "fingerprints": {one.node: process_print(one) for one in self.before.readings},
             "cost": cost_document([self]),
             "rows": [row_document(row) for row in self.rows],
         }
@@ -147,6 +150,7 @@ def canary_document(results: Sequence[RoundResult]) -> CanaryDocument:
         "verdict": judged["verdict"],
         "checks": judged["checks"],
         "skipped": judged["skipped"],
+        "remedies": judged["remedies"],
         "rounds": [result.document() for result in results],
         "cost": cost_document(results),
     }

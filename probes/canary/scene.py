@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleet.reading import FleetReading, Reading, Role
-from probes.canary.hang import hang_band, longest_scheduled, longest_that_fits
 from probes.canary.rounds import Duty
+from probes.hang import hang_band, longest_scheduled, longest_that_fits
 from probes.limits import least_context, refusal_limits
 
 #: Taken where a decode node does not show its page size: then a page is a token.

@@ -10,12 +10,13 @@ from fleet.contract import ENGINES, ROUTERS, FleetError, Outbound, RouterAccess
 from fleet.endpoint import is_same_place
 from fleet.live import NodeAddress, capture_fleet
 from fleet.reading import Worker
+from fleet.routers.recognise import recognise
 from probes.canary.survey import Survey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSurveyor:
-    """Asks through the outbound client. ``router_kind`` empty: every known kind is tried.
+    """Asks through the outbound client. ``router_kind`` empty: it is recognised by its answers.
 
     Keys are never shown. Without a router address the list counts as unreadable.
     """
@@ -47,13 +48,13 @@ class LiveSurveyor:
             return None, "no router address was given"
         load_plugins("fleet.routers")
         router = RouterAccess(url=self.router_url, client=self.client, key=self.router_key)
-        refusals: list[str] = []
-        for kind in (self.router_kind,) if self.router_kind else tuple(ROUTERS.all()):
-            try:
-                return await ROUTERS.get(kind).list_workers(router), ""
-            except (FleetError, UnknownKey) as fault:
-                refusals.append(str(fault))
-        return None, "; ".join(dict.fromkeys(refusals)) or "no kind of router is known"
+        try:
+            kind = self.router_kind or await recognise(
+                self.client, self.router_url, self.router_key
+            )
+            return await ROUTERS.get(kind).list_workers(router), ""
+        except (FleetError, UnknownKey) as fault:
+            return None, str(fault)
 
 
 def nodes_to_read(

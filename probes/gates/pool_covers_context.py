@@ -12,17 +12,27 @@ from probes.doubts import doubt_about, tokens
 from probes.judgement import Check, Figure, Kind, Skipped
 from probes.limits import (
     SGLANG,
+    WINDOW,
     Pool,
     advertised_context,
+    context_flag,
     derived_context,
     first_refused_for,
     own_context,
     refusal_limits,
+    remarks,
+    scheduling_step,
     shortcomings,
+    step_shortfall,
+    unknown_step,
     usable_pool,
 )
+from probes.vouched import Word, resting_figures, word_about
 
 KEY = "pool_covers_context"
+
+#: A person's word that tells the pool of a llama.cpp server.
+UNIFIED_SLOTS = "kv_unified"
 
 
 @GATES.register(KEY)
@@ -73,31 +83,45 @@ def _verdict(
     # A figure that is missing can only make the pool smaller or the context larger, so a fail
     # stands whatever else is unknown.
     if pool.tokens < required_pool(context, headroom):
-        return Verdict.FAIL, _shortfall(reading, pool.tokens, context, headroom)
+        reason = _shortfall(reading, pool.tokens, context, headroom)
+        return Verdict.FAIL, reason + _remarked(reading)
+    step = step_shortfall(reading)
+    if step:
+        return Verdict.FAIL, step
     gap = _gap(reading, pool, context)
     if gap:
         return Verdict.INCONCLUSIVE, gap
     return Verdict.PASS, (
         f"{reading.node} holds {tokens(pool.tokens)} tokens: one request of the full context of "
-        f"{tokens(context)} fits with headroom {headroom}"
+        f"{tokens(context)} fits with headroom {headroom}{_remarked(reading)}"
     )
+
+
+def _remarked(reading: Reading) -> str:
+    """Answer what else people should know of these figures: their source, or a second figure."""
+    told = "; ".join(remarks(reading, "pool", "context"))
+    return f" ({told})" if told else ""
 
 
 def _missing_figure(reading: Reading, pool: Pool, context: int | None) -> str:
     if pool.tokens is None:
-        return f"{reading.node} shows no pool: ask each engine at its own address, with its key"
+        why = f" ({pool.gap})" if pool.gap else ""
+        return (
+            f"{reading.node} shows no pool{why}: ask each engine at its own address, with its key"
+        )
     if context is None:
         return (
             f"{reading.node} shows no context, and its limit and pool do not tell it: make "
-            "/v1/models readable, or start it with --context-length"
+            f"/v1/models readable, or start it with {context_flag(reading.engine)}"
         )
     return ""
 
 
 def _gap(reading: Reading, pool: Pool, context: int) -> str:
     """Answer what could still turn a pass into a fail, or nothing."""
-    if pool.gap:
-        return f"{reading.node} cannot be vouched for: {pool.gap}"
+    doubt = pool.gap or unknown_step(reading)
+    if doubt:
+        return f"{reading.node} cannot be vouched for: {doubt}"
     if own_context(reading) is None:
         return (
             f"{reading.node} shows no context of its own and may promise more than the "
@@ -125,11 +149,12 @@ def _shortfall(reading: Reading, pool: int, context: int, headroom: Decimal) -> 
     if own is not None and pool == own < context:
         return (
             f"{reading.node} takes no more than its own context of {tokens(own)}, but "
-            f"{tokens(context)} is advertised: start it with that --context-length and a pool of "
-            f"{tokens(required)}, or advertise less"
+            f"{tokens(context)} is advertised: start it with that {context_flag(reading.engine)} "
+            f"and a pool of {tokens(required)}, or advertise less"
         )
     band = _danger_band(reading, pool, context)
-    refused = f"; it refuses from {tokens(band[0])} what clients are promised" if band else ""
+    what = "refuses" if reading.engine == SGLANG else "cannot serve"
+    refused = f"; it {what} from {tokens(band[0])} what clients are promised" if band else ""
     return (
         f"{reading.node} holds {tokens(pool)} tokens, fewer than the advertised context of "
         f"{tokens(context)}{refused}: {cure}"
@@ -155,7 +180,17 @@ def _figures(
         full = [rank.pool for rank in reading.ranks if rank.pool is not None]
         figures["full_pool"] = min(full, default=None)
         figures["sliding_window_pool"] = min(sliding)
-    return figures
+        figures["scheduling_step"] = scheduling_step(reading)
+    figures |= resting_figures(_words(reading, pool))
+    return {**reading.beside, **figures}
+
+
+def _words(reading: Reading, pool: Pool) -> list[Word]:
+    """Answer the words of people that these figures rest on."""
+    asked = [UNIFIED_SLOTS] if pool.tokens is not None else []
+    if scheduling_step(reading) is not None:
+        asked.append(WINDOW)
+    return [word_about(reading, name) for name in asked]
 
 
 def _danger_band(reading: Reading, pool: int, context: int) -> list[int] | None:
@@ -163,6 +198,9 @@ def _danger_band(reading: Reading, pool: int, context: int) -> list[int] | None:
     if pool >= context:
         return None
     lowest = refusal_limits(reading).lowest
-    if lowest is None and reading.engine == SGLANG:
+    if reading.engine != SGLANG:
+        # Nothing is refused for the pool; a prompt that fills it leaves no token to generate.
+        lowest = pool if lowest is None else min(lowest, pool)
+    elif lowest is None:
         lowest = first_refused_for(own_context(reading), pool)
     return [lowest, context - 1] if lowest is not None and lowest < context else None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import tempfile
 from pathlib import Path
 
-from common.exits import EXIT_INCONCLUSIVE, EXIT_PASS, ToolError, UsageError
+from common.exits import EXIT_INCONCLUSIVE, EXIT_PASS
 from fleet.captures import Capture, dump_capture
 from probes.answering import fleet_of, refuse_lowered_context
 from probes.arguments import VerbParser, add_node_options, read_nodes_asked
+from probes.artefacts import in_the_way, write_private
 from probes.verbs.gate import take_look
 
 SUMMARY = "save what live nodes answer"
@@ -27,7 +27,7 @@ def main(argv: list[str]) -> int:
     path = Path(options.output)
     # Asked first, so that nobody waits for nodes and then learns that the file is in the way.
     if not options.force and path.exists():
-        raise _in_the_way(path)
+        raise in_the_way(path)
     asked = read_nodes_asked(options, os.environ)
     look = asyncio.run(take_look(asked))
     fleet = fleet_of(look.captures, headroom=asked.headroom, advertised=look.advertised)
@@ -41,32 +41,3 @@ def main(argv: list[str]) -> int:
         print(f"not answered: {line}", file=sys.stderr)
     print(f"saved {len(look.captures)} nodes to {path}", file=sys.stderr)
     return EXIT_INCONCLUSIVE if look.silent else EXIT_PASS
-
-
-def write_private(path: Path, text: str, *, replace: bool) -> None:
-    """Write a file that only its owner reads, whole or not at all. Raises UsageError, ToolError."""
-    try:
-        # It makes a file of mode 0600 beside the target, so that moving it there is atomic.
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as fault:
-        raise UsageError(f"{path} cannot be written: {fault.strerror}") from None
-    draft = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        if not replace:
-            # Taking the name first never replaces what somebody made in the meantime.
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        draft.replace(path)
-    except FileExistsError:
-        raise _in_the_way(path) from None
-    except OSError as fault:
-        raise ToolError(f"{path} could not be written: {fault.strerror}") from None
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def _in_the_way(path: Path) -> UsageError:
-    return UsageError(f"{path} exists already: name another file, or add --force to replace it")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.contract import FleetError
-from fleet.taking_out import deployment_drain, rotation_leave, rotation_list
+from fleet.taking_out import deployment_drain, rotation_leave, rotation_list, rotation_look
 from incidents.contract import Status
 from runbooks.contract import STEPS, Advance, StepError, Work, again, done
 from runbooks.moves import incident_bring
@@ -17,8 +17,10 @@ class Disable:
 
     def advance(self, work: Work) -> Advance:
         """Remove what is still listed, then wait for the engines to run dry."""
-        work.report("removing the workers from the router")
         try:
+            # Told before the act: putting some workers back takes more than an order.
+            notes = rotation_look(deployment=work.deployment).notes
+            work.report("; ".join(["removing the workers from the router", *notes]))
             workers = rotation_leave(deployment=work.deployment, actor=work.actor)
             left = rotation_list(deployment=work.deployment)
         except FleetError as error:

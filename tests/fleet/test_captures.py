@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from common.exits import UsageError
 from fleet.captures import LARGEST_BYTES, Capture, dump_capture, parse_capture
 from fleet.contract import Answer, NodeCapture
-from fleet.reading import Role
+from fleet.reading import Attestation, Role
 from tests.fleet.wire import SECRET
 
 JSON = st.recursive(
@@ -54,7 +54,7 @@ def test_the_published_shape_is_read() -> None:
     assert (capture.headroom, capture.context) == (Decimal("1.25"), None)
     assert (node.name, node.engine, node.role) == ("p0", "sglang", Role.PREFILL)
     assert (node.attested, node.logs) == (
-        {"transfer_backend": "mooncake"},
+        {"transfer_backend": Attestation(key="transfer_backend", value="mooncake")},
         ("line one", "line two"),
     )
     assert set(node.responses) == {"GET /server_info", "GET /metrics", "GET /v1/loads"}
@@ -99,7 +99,11 @@ def test_a_headroom_that_is_no_finite_number_is_refused(literal: str) -> None:
         (changed(role="both"), r"nodes\[0\]\.role"),
         (changed(role=[]), r"nodes\[0\]\.role"),
         (changed(attested=[]), r"nodes\[0\]\.attested"),
-        (changed(attested={"a": {}}), r"nodes\[0\]\.attested"),
+        (changed(attested={"a": {}}), r"nodes\[0\]\.attested\['a'\]\.value"),
+        (changed(attested={"a": None}), r"nodes\[0\]\.attested\['a'\]"),
+        (changed(attested={"a": {"value": "1", "until": "soon"}}), r"\.until"),
+        (changed(attested={"a": {"value": "1", "until": 5}}), r"\.until"),
+        (changed(attested={"a": {"value": "1", "by": 5}}), r"\.by"),
         (changed(logs="x"), r"nodes\[0\]\.logs"),
         (changed(logs=[1]), r"nodes\[0\]\.logs"),
         (changed(responses=[]), r"nodes\[0\]\.responses"),
@@ -164,6 +168,14 @@ ANSWERS = st.builds(
         tuple
     ),
 )
+ATTESTATIONS = st.builds(
+    Attestation,
+    key=st.sampled_from(["transfer_backend", "patch.38935"]),
+    value=st.sampled_from(["nixl", "", "1", "true"]),
+    reason=st.sampled_from(["", "seen on the host"]),
+    by=st.sampled_from(["", "ann"]),
+    until=st.none() | st.just(datetime(2026, 12, 24, 18, tzinfo=UTC)),
+)
 NODES = st.builds(
     NodeCapture,
     name=st.text(alphabet="abc-0", min_size=1, max_size=8),
@@ -171,7 +183,9 @@ NODES = st.builds(
     role=st.sampled_from(Role),
     responses=st.dictionaries(st.sampled_from(["GET /server_info", "GET /metrics"]), ANSWERS),
     url=st.sampled_from(["", "http://10.0.0.1:30000"]),
-    attested=st.dictionaries(st.sampled_from(["transfer_backend"]), st.sampled_from(["nixl"])),
+    attested=st.lists(ATTESTATIONS, unique_by=lambda word: word.key).map(
+        lambda words: {word.key: word for word in words}
+    ),
     logs=st.lists(st.text(max_size=10), max_size=2).map(tuple),
     taken_at=st.none() | st.just(datetime(2026, 9, 9, 8, 25, 1, 5, tzinfo=UTC)),
 )
@@ -193,3 +207,20 @@ def test_a_refusal_quotes_no_value() -> None:
     with pytest.raises(UsageError) as caught:
         parse_capture(changed(engine=SECRET, role=SECRET))
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("over", "is_whole"),
+    [
+        ({}, True),
+        ({"truncated": False, "content_length": 3}, True),
+        ({"truncated": True}, False),
+        ({"content_length": 73_400_320}, False),
+    ],
+)
+def test_a_body_that_was_not_saved_whole_is_no_answer(
+    over: dict[str, object], is_whole: bool
+) -> None:
+    answer = {"status": 200, "text": "a 1", **over}
+    (node,) = parse_capture(changed(responses={"GET /metrics": answer})).nodes
+    assert (node.responses["GET /metrics"].error == "") is is_whole

@@ -76,8 +76,10 @@ def addresses(responder: User) -> list[str]:
     plain = ("overview", "deployment_list", "audit_list", "incident_list", "run_list")
     named = ("deployment", "deployment_change", "node_add", "credentials_set", "grant_change")
     return [
-        *(reverse(name) for name in (*plain, "deployment_add")),
-        *(reverse(name, args=["glm"]) for name in (*named, "deployment_incident")),
+        *(reverse(name) for name in (*plain, "deployment_add", "router_import")),
+        *(reverse(name, args=["glm"]) for name in (*named, "deployment_incident", "router")),
+        reverse("attestation_list", args=["glm"]),
+        reverse("attestation_add", args=["glm"]),
         reverse("audit", args=[audit.pk]),
         reverse("audit", args=[live.pk]),
         reverse("audit_answers", args=[audit.pk]),

@@ -9,6 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 from common.clock import now
 from common.verdicts import Verdict
 from fleet.models import Deployment, NodeReading, OutOfRotation
+from probes.judgement import Kind
 from probes.models import Acceptance, Audit, AuditState, Way
 from tests.incidents.builders import (
     make_audit,
@@ -212,3 +213,24 @@ def test_more_nodes_and_audits_need_no_more_queries(
         make_finding(deployment, check=f"check-{number}", audit=make_audit(deployment))
     with django_assert_max_num_queries(len(few)):
         by_responder.get("/deployments/glm/")
+
+
+def test_a_finding_shows_how_to_close_it_and_what_that_costs(by_responder: Client) -> None:
+    finding = make_finding(make_deployment("glm"), Kind.CONFIG, check="pool_covers_context")
+    finding.remedies = [
+        {
+            "check": "pool_covers_context",
+            "target": "prefill-1",
+            "action": "lower the context to 545,024 on every node",
+            "flags": {"prefill-1": ["--context-length 545024"]},
+            "predicted_band": [681_274, 1_048_569],
+            "full_length_requests_before": 0.64971923828125,
+            "full_length_requests_after": 1.25,
+        }
+    ]
+    finding.save()
+    words = words_of(by_responder.get("/deployments/glm/"))
+    assert "lower the context to 545,024 on every node" in words
+    assert "prefill-1: --context-length 545024" in words
+    assert "0.65 before, 1.25 after" in words
+    assert "lengths left: 681,274 to 1,048,569" in words

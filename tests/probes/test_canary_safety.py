@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from fleet.reading import FleetReading, Load, Reading, Role, Worker
 from probes.canary.budget import default_allowance, object_to_cost
-from probes.canary.hang import DEFAULT_RESERVE, hang_band
 from probes.canary.rounds import Acceptance, Cost, Duty, Way
 from probes.canary.safety import Clearance, Question, clear, in_rotation
 from probes.canary.scene import FigureMissing, build_scene
 from probes.canary.survey import Survey, compare_surveys
 from probes.contract import GATES
 from probes.gates import pair_exposure
+from probes.hang import DEFAULT_RESERVE, hang_band
 from probes.judgement import Check
 from tests.probes.builders import decode, prefill, unified
 from tests.probes.canary_fakes import DECODE_URL, PREFILL_URL

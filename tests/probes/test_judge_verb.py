@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 from common.exits import UsageError
+from fleet.captures import parse_capture
+from fleet.contract import ENGINES
+from probes.contract import DEFAULT_REQUIRED
+from probes.exercised import process_print
 from probes.verbs import judge
 
 READINGS = Path(__file__).resolve().parent.parent / "data" / "sglang" / "readings"
@@ -84,15 +88,19 @@ def test_real_pairs(
     assert prefill["verdict"] == "fail"
     assert prefill["figures"]["danger_band"] == SMALL_BAND
     assert prefill["figures"]["required"] == 5_120
-    assert judgement["skipped"] == []
+    # The recordings show that no node has a disk tier.
+    assert "spill_directory" in {one["check"] for one in judgement["skipped"]}
+    assert not {one["check"] for one in judgement["skipped"]} & {*DEFAULT_REQUIRED}
 
 
 def test_a_real_unified_node_fails_by_its_pool_alone(capsys: pytest.CaptureFixture[str]) -> None:
     code, judgement, checks = judged(capsys, recorded("0.5.19-unified-1024"))
     assert code == 1
-    assert [*checks] == [("pool_covers_context", "unified-1")]
+    assert [key for key, one in checks.items() if one["required"]] == [
+        ("pool_covers_context", "unified-1")
+    ]
     assert checks["pool_covers_context", "unified-1"]["figures"]["danger_band"] == SMALL_BAND
-    assert {one["check"] for one in judgement["skipped"]} == {
+    assert {one["check"] for one in judgement["skipped"]} >= {
         "pair_exposure",
         "pair_match",
         "pair_layout",
@@ -107,7 +115,8 @@ def test_roomy_equal_pools_fail_on_0_5_19_by_safe_rejection_alone(
     path = edited(tmp_path / "c.json", "0.5.19-pd-1024-4096", **roomy)
     code, _, checks = judged(capsys, path)
     assert code == 1
-    assert {key[0] for key, one in checks.items() if one["verdict"] != "pass"} == {"safe_rejection"}
+    required = [(key[0], one["verdict"]) for key, one in checks.items() if one["required"]]
+    assert {name for name, verdict in required if verdict != "pass"} == {"safe_rejection"}
 
 
 def test_roomy_equal_pools_pass_on_0_5_23(
@@ -268,3 +277,29 @@ def test_a_capture_without_nodes_proves_nothing(
     path.write_text('{"nodes": []}', encoding="utf-8")
     code, judgement, _ = judged(capsys, str(path))
     assert (code, judgement["verdict"]) == (2, "inconclusive")
+
+
+def test_a_canary_document_in_the_capture_lets_an_attested_patch_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = json.loads((READINGS / "0.5.19-pd-1024-1024.json").read_text(encoding="utf-8"))
+    digest = "sha256:" + "c" * 64
+    for node in document["nodes"]:
+        word = {"value": digest, "by": "ann", "reason": "our build", "until": "2099-01-01"}
+        node["attested"] = {"patch.38935": word, "image_digest": word}
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    _, _, checks = judged(capsys, str(path))
+    assert checks["safe_rejection", "prefill-1"]["verdict"] == "inconclusive"
+    prints = {
+        one.name: process_print(ENGINES.get("sglang").read(one))
+        for one in parse_capture(path.read_bytes()).nodes
+    }
+    rows = [{"duty": "refusal", "outcome": "refused"}]
+    seen = {"way": "pair", "target": f"pair {PAIR}", "fingerprints": prints, "rows": rows}
+    path.write_text(json.dumps({**document, "canary": {"rounds": [seen]}}), encoding="utf-8")
+    _, _, checks = judged(capsys, str(path))
+    for node in ("prefill-1", "decode-1"):
+        check = checks["safe_rejection", node]
+        assert check["verdict"] == "pass"
+        assert "the word of ann (our build)" in check["reason"]

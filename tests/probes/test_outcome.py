@@ -12,7 +12,7 @@ from common.clock import now
 from common.verdicts import Verdict
 from fleet.models import Deployment, Node
 from fleet.reading import Rank, Reading, Role
-from probes.judgement import Check, Judgement, Kind
+from probes.judgement import Check, Judgement, Kind, Remedy
 from probes.models import Audit, Finding, Proof
 from probes.outcome import AuditOutcome, audit_finish, drifted, fingerprints_of, headline_of
 from probes.selectors import findings_awaiting_incident, proof_standing
@@ -118,6 +118,22 @@ def test_a_finding_is_one_row_until_its_check_passes(deployment: Deployment) -> 
     assert Finding.objects.get().resolved_at is None
     finish(make_audit(deployment), make_check(Verdict.PASS))
     assert Finding.objects.get().resolved_at is not None
+
+
+def test_a_finding_keeps_the_ways_to_close_it(deployment: Deployment) -> None:
+    mine = Remedy(
+        check="pair_exposure", target="p/d", action="lower", flags={"p": ("--context-length 8",)}
+    )
+    other = Remedy(check="pair_limits", target="p/d", action="another")
+    judgement = Judgement(checks=(make_check(Verdict.FAIL),), remedies=(mine, other))
+    audit = make_audit(deployment)
+    audit_finish(
+        audit=audit,
+        owner=OWNER,
+        outcome=AuditOutcome(judgement=judgement, readings_before=make_readings()),
+    )
+    (remedy,) = Finding.objects.get().remedies
+    assert (remedy["action"], remedy["flags"]) == ("lower", {"p": ["--context-length 8"]})
 
 
 def test_a_finding_that_comes_back_is_a_new_one(deployment: Deployment) -> None:

@@ -92,3 +92,25 @@ def test_unequal_parallel_sizes_are_told() -> None:
     assert check.verdict is Verdict.FAIL
     assert check.figures == {"tp_size": "8 / 4"}
     assert "canary" in check.reason
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "verdict"),
+    [
+        ({"tp_size": "8", "dcp_size": None}, {"tp_size": "8", "dcp_size": None}, Verdict.PASS),
+        ({"tp_size": "8", "pp_size": "1"}, {"tp_size": "8", "pp_size": None}, Verdict.INCONCLUSIVE),
+        (
+            {"tp_size": None, "pp_size": "1"},
+            {"tp_size": None, "pp_size": "1"},
+            Verdict.INCONCLUSIVE,
+        ),
+        ({}, {}, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_a_size_that_neither_side_knows_is_no_gap_but_the_tensor_size_is(
+    mine: dict[str, str | None], theirs: dict[str, str | None], verdict: Verdict
+) -> None:
+    pair = (prefill(parallel=mine), decode(parallel=theirs))
+    (check,) = PairLayout().judge(FleetReading(readings=pair))
+    assert isinstance(check, Check)
+    assert check.verdict is verdict

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from common.verdicts import Verdict
-from fleet.reading import FleetReading, Rank, Reading, Role
+from fleet.reading import Attestation, FleetReading, Rank, Reading, Role
 from probes.gates.pool_covers_context import PoolCoversContext, required_pool
 from probes.judgement import Check, Skipped
 from tests.probes.builders import decode, limit_of, prefill, unified
 
 
-def pool_checks(*readings: Reading, headroom: str = "1.25", **over: int) -> list[Check]:
+def pool_checks(*readings: Reading, headroom: str = "1.25", **over: Any) -> list[Check]:  # noqa: ANN401
     fleet = FleetReading(readings=readings, headroom=Decimal(headroom), **over)
     found = list(PoolCoversContext().judge(fleet))
     assert all(isinstance(one, Check) for one in found)
@@ -292,3 +293,44 @@ def test_no_pass_without_a_pool_and_a_context(
         assert check.verdict is not Verdict.PASS
     if pool is None and sliding is None and first is None:
         assert check.verdict is Verdict.INCONCLUSIVE
+
+
+def hybrid(sliding: int, *, window: str | None = None, page: int = 256) -> Reading:
+    """Answer a node whose full pool holds its context with headroom."""
+    return unified(
+        pool=20_480,
+        context=16_384,
+        page_size=page,
+        ranks=(Rank(index=0, token_capacity=20_480, swa_capacity=sliding),),
+        flags={"sliding_window": window},
+    )
+
+
+@pytest.mark.parametrize(
+    ("sliding", "window", "verdict"),
+    [
+        # A window of 128 and a page of 256: one step takes 384.
+        (256, "128", Verdict.FAIL),
+        (383, "128", Verdict.FAIL),
+        (384, "128", Verdict.PASS),
+        # Without the window a page and one token are needed in any case, and nobody knows more.
+        (256, None, Verdict.FAIL),
+        (257, None, Verdict.INCONCLUSIVE),
+        (256 + 8191, None, Verdict.INCONCLUSIVE),
+        (256 + 8192, None, Verdict.PASS),
+    ],
+)
+def test_a_sliding_window_pool_below_one_scheduling_step_serves_nobody(
+    sliding: int, window: str | None, verdict: Verdict
+) -> None:
+    check = only_check(hybrid(sliding, window=window))
+    assert check.verdict is verdict, check.reason
+    assert check.figures["sliding_window_pool"] == sliding
+
+
+def test_a_persons_word_tells_the_window_and_is_named() -> None:
+    word = Attestation(key="sliding_window", value="128", by="ada")
+    check = only_check(replace(hybrid(384), attested={"sliding_window": word}))
+    assert check.verdict is Verdict.PASS
+    assert check.figures["scheduling_step"] == 384
+    assert "ada" in str(check.figures["attested"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fleet.reading import FleetReading, Reading
+from probes.contract import DEFAULT_REQUIRED
 from probes.judge import judge_fleet
 from probes.table import render_table
 from tests.probes.builders import decode, prefill, unified
@@ -47,8 +48,20 @@ def test_a_node_cannot_write_to_the_terminal() -> None:
 def test_what_blocks_stands_before_what_does_not() -> None:
     exposed = prefill(pool=1_024, context=4_096, version="0.5.19", parallel={"tp_size": "4"})
     text = table_of(exposed, decode(pool=8_192, context=4_096, parallel={"tp_size": "8"}))
-    said = [line.split(": ")[0] for line in text.split("\n\n")[2].splitlines()]
-    assert said[0] == "fail"
-    assert said[-1] == "fail"  # the layout: it fails, but it is advisory
-    required = said[:-1]
-    assert required == sorted(required, key=["fail", "inconclusive", "pass"].index)
+    said = [line for line in text.split("\n\n")[2].splitlines() if not line.startswith(" ")]
+    words = [line.split(": ") for line in said]
+    is_required = [word[1] in DEFAULT_REQUIRED for word in words]
+    assert is_required == sorted(is_required, reverse=True)
+    order = ["fail", "inconclusive", "pass"]
+    for half in (True, False):
+        verdicts = [word[0] for word, one in zip(words, is_required, strict=True) if one is half]
+        assert verdicts == sorted(verdicts, key=order.index)
+        assert verdicts[0] == "fail"
+
+
+def test_a_remedy_stands_under_its_check() -> None:
+    lines = table_of(unified(pool=1_024, context=4_096)).splitlines()
+    first = next(n for n, line in enumerate(lines) if line.startswith("fail: pool_covers_context"))
+    # floor(1,024 / 1.25) = 819
+    assert lines[first + 1].startswith("  remedy: lower the context to 819")
+    assert lines[first + 2] == "    node-1: --context-length 819"

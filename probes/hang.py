@@ -12,7 +12,6 @@ from __future__ import annotations
 #: SGLang's default of --num-reserved-decode-tokens, taken where a node does not show its own.
 DEFAULT_RESERVE = 512
 
-
 #: Taken where a node does not show its page size: the largest that SGLang commonly runs with.
 DEFAULT_PAGE = 64
 

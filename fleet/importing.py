@@ -1,0 +1,248 @@
+"""Imports and exports the fleet: from a document, or from the address of a router."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from common.clock import now
+from common.trail import record
+from fleet.discovery import Found, RouterOrder, discover
+from fleet.models import Credential, Deployment, Node, Purpose
+from fleet.portable import TENANTS, DeploymentEntry, DocumentError, NodeEntry
+from fleet.reading import Role
+from fleet.selectors import nodes_current, outbound_client
+from fleet.services import (
+    Actor,
+    DeploymentTerms,
+    Key,
+    NodeTerms,
+    actor_name,
+    credentials_set,
+    deployment_add,
+    node_add,
+)
+
+_DEPLOYMENT_COLUMNS = tuple(DeploymentTerms.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What an import did to one deployment or node: added, changed, unchanged or kept."""
+
+    subject: str
+    what: str
+    columns: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Answer one line of the report."""
+        return f"{self.subject}: {self.what}{' ' if self.columns else ''}{', '.join(self.columns)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterImport:
+    """A router to import and the keys to seal with what it lists (never shown)."""
+
+    name: str
+    order: RouterOrder
+    node_key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """A deployment that was made from what a router lists."""
+
+    deployment: Deployment
+    found: Found
+
+
+def router_look(*, order: RouterOrder) -> Found:
+    """Answer what a router lists, and store nothing. Raises RouterError, UnknownKey."""
+    return asyncio.run(_discover(order))
+
+
+async def _discover(order: RouterOrder) -> Found:
+    async with outbound_client() as client:
+        return await discover(client, order)
+
+
+def fleet_import_router(*, actor: Actor, wanted: RouterImport) -> Imported:
+    """Make a deployment of all that a router lists; its kind is stored as it was recognised.
+
+    The router is asked before the transaction begins. Raises NotAllowed, RouterError,
+    ValidationError.
+    """
+    actor_name(actor, to="import a fleet")
+    found = router_look(order=wanted.order)
+    return Imported(deployment=_store_found(actor, wanted, found), found=found)
+
+
+@transaction.atomic
+def _store_found(actor: Actor, wanted: RouterImport, found: Found) -> Deployment:
+    terms = DeploymentTerms(
+        name=wanted.name,
+        model=found.model,
+        engine=found.engine,
+        router_kind=found.kind,
+        router_url=found.url,
+    )
+    deployment = deployment_add(actor=actor, terms=terms)
+    for node in found.nodes:
+        node_terms = NodeTerms(
+            name=node.name, url=node.url, role=node.role, bootstrap_port=node.bootstrap_port
+        )
+        node_add(actor=actor, deployment=deployment, terms=node_terms)
+    keys = (
+        Key(purpose=Purpose.ROUTER, key=wanted.order.key),
+        Key(purpose=Purpose.NODE, key=wanted.node_key),
+    )
+    credentials_set(actor=actor, deployment=deployment, keys=keys)
+    return deployment
+
+
+def entry_of_found(name: str, found: Found) -> DeploymentEntry:
+    """Answer what a router lists as one deployment of a document."""
+    return DeploymentEntry(
+        name=name,
+        model=found.model,
+        engine=found.engine,
+        router_kind=found.kind,
+        router_url=found.url,
+        nodes=tuple(
+            NodeEntry(name=one.name, url=one.url, role=one.role, bootstrap_port=one.bootstrap_port)
+            for one in found.nodes
+        ),
+    )
+
+
+def fleet_export() -> tuple[DeploymentEntry, ...]:
+    """Answer every deployment with its current nodes and its tenants' names; no key."""
+    return tuple(_entry_of(one) for one in Deployment.objects.order_by("name"))
+
+
+def _entry_of(deployment: Deployment) -> DeploymentEntry:
+    entry = DeploymentEntry(
+        **{name: getattr(deployment, name) for name in _DEPLOYMENT_COLUMNS},
+        required_checks=tuple(deployment.required_checks),
+    )
+    named = deployment.credentials.defer("sealed").filter(purpose__in=TENANTS).exclude(name="")
+    return replace(
+        entry,
+        tenants={one.purpose: one.name for one in named.order_by("purpose")},
+        nodes=tuple(
+            NodeEntry(
+                name=node.name,
+                url=node.url,
+                role=Role(node.role),
+                bootstrap_port=node.bootstrap_port,
+            )
+            for node in nodes_current(deployment)
+        ),
+    )
+
+
+@transaction.atomic
+def fleet_import(*, actor: Actor, entries: Iterable[DeploymentEntry]) -> tuple[Change, ...]:
+    """Store a document by the names in it, all or nothing, and answer what became of each part.
+
+    A second import of the same document changes nothing. Deployments and nodes that the document
+    does not name stay, and keys are left as they are. Raises NotAllowed, DocumentError.
+    """
+    name = actor_name(actor, to="import a fleet")
+    changes: list[Change] = []
+    for number, entry in enumerate(entries):
+        changes += _import_deployment(actor, entry, f"deployments[{number}]")
+    count = sum(one.what in {"added", "changed"} for one in changes)
+    record(actor=name, action="fleet_imported", subject="fleet", changes=count)
+    return tuple(changes)
+
+
+def _import_deployment(actor: Actor, entry: DeploymentEntry, place: str) -> list[Change]:
+    known = Deployment.objects.select_for_update().filter(name=entry.name).first()
+    wanted = {name: getattr(entry, name) for name in _DEPLOYMENT_COLUMNS}
+    wanted["required_checks"] = list(entry.required_checks)
+    row = known or Deployment(name=entry.name)
+    change = _store(row, wanted, place, subject=entry.name)
+    nodes = _import_nodes(row, entry, place)
+    tenants = _import_tenants(actor, row, entry)
+    columns = (*change.columns, *tenants)
+    if known is not None and tenants:
+        change = replace(change, what="changed", columns=columns)
+    return [change, *nodes]
+
+
+def _import_nodes(deployment: Deployment, entry: DeploymentEntry, place: str) -> list[Change]:
+    known = {node.name: node for node in deployment.nodes.select_for_update()}
+    named = {node.name for node in entry.nodes}
+    # Out of the list for a moment, so that two nodes can change addresses with each other.
+    moving = [
+        known[one.name].pk
+        for one in entry.nodes
+        if one.name in known and known[one.name].url != one.url
+    ]
+    deployment.nodes.filter(pk__in=moving).update(retired_at=now())
+    changes = [
+        _store(
+            known.get(one.name) or Node(deployment=deployment, name=one.name),
+            {
+                "url": one.url,
+                "role": one.role.value,
+                "bootstrap_port": one.bootstrap_port,
+                "retired_at": None,
+            },
+            f"{place}.nodes[{number}]",
+            subject=f"{entry.name}/{one.name}",
+        )
+        for number, one in enumerate(entry.nodes)
+    ]
+    kept = [
+        Change(subject=f"{entry.name}/{node.name}", what="kept, not in the document")
+        for node in nodes_current(deployment)
+        if node.name not in named
+    ]
+    return changes + kept
+
+
+def _store(
+    row: Deployment | Node, wanted: Mapping[str, object], place: str, *, subject: str
+) -> Change:
+    """Save what differs. Raises DocumentError with the place of each wrong column."""
+    is_new = row.pk is None
+    columns = tuple(name for name, value in wanted.items() if getattr(row, name) != value)
+    if not is_new and not columns:
+        return Change(subject=subject, what="unchanged")
+    for name, value in wanted.items():
+        setattr(row, name, value)
+    try:
+        row.full_clean()
+    except ValidationError as error:
+        raise DocumentError(_faults(error, place, subject)) from None
+    row.save()
+    if is_new:
+        return Change(subject=subject, what="added")
+    return Change(subject=subject, what="changed", columns=columns)
+
+
+def _faults(error: ValidationError, place: str, subject: str) -> str:
+    return "; ".join(
+        f"{place}{'' if column == '__all__' else f'.{column}'} ({subject}): {' '.join(texts)}"
+        for column, texts in error.message_dict.items()
+    )
+
+
+def _import_tenants(
+    actor: Actor, deployment: Deployment, entry: DeploymentEntry
+) -> tuple[str, ...]:
+    """Set the names of probing tenants; answer which of them differ."""
+    held = dict(Credential.objects.filter(deployment=deployment).values_list("purpose", "name"))
+    new = {one: name for one, name in entry.tenants.items() if held.get(one) != name}
+    credentials_set(
+        actor=actor,
+        deployment=deployment,
+        keys=[Key(purpose=Purpose(one), key="", name=name) for one, name in new.items()],
+    )
+    return tuple(sorted(new))
