@@ -158,7 +158,8 @@ def _parse_moment(value: object) -> datetime | None:
 
 def _parse_attested(value: object, place: str) -> dict[str, Attestation]:
     words = _object(value, place).items()
-    named = [(clean_text(key, longest=80), word) for key, word in words]
+    # A null says that nobody vouches, which is no word at all.
+    named = [(clean_text(key, longest=80), word) for key, word in words if word is not None]
     return {key: _parse_word(key, word, f"{place}[{key!r}]") for key, word in named}
 
 

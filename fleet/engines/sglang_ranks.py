@@ -79,7 +79,8 @@ def _mamba_pool(evidence: Evidence, index: int) -> int | None:
         number = count(sample.value)
         if sample.rank == index and sample.name in fields.MAMBA_METRICS and number is not None:
             held[sample.name] = min(held.get(sample.name, number), number)
-    return sum(held.values()) if len(held) == len(fields.MAMBA_METRICS) else None
+    # A model without such states shows the gauges all the same, as zeros (seen on 0.5.23).
+    return sum(held.values()) or None if len(held) == len(fields.MAMBA_METRICS) else None
 
 
 def loads_by_rank(loads: Mapping[str, object]) -> dict[int, Mapping[str, object]]:

@@ -100,7 +100,7 @@ def test_a_headroom_that_is_no_finite_number_is_refused(literal: str) -> None:
         (changed(role=[]), r"nodes\[0\]\.role"),
         (changed(attested=[]), r"nodes\[0\]\.attested"),
         (changed(attested={"a": {}}), r"nodes\[0\]\.attested\['a'\]\.value"),
-        (changed(attested={"a": None}), r"nodes\[0\]\.attested\['a'\]"),
+        (changed(attested={"a": []}), r"nodes\[0\]\.attested\['a'\]"),
         (changed(attested={"a": {"value": "1", "until": "soon"}}), r"\.until"),
         (changed(attested={"a": {"value": "1", "until": 5}}), r"\.until"),
         (changed(attested={"a": {"value": "1", "by": 5}}), r"\.by"),
@@ -122,6 +122,10 @@ def test_a_bad_capture_names_the_place_in_one_line(text: str, place: str) -> Non
     with pytest.raises(UsageError, match=place) as caught:
         parse_capture(text)
     assert "\n" not in str(caught.value)
+
+
+def test_a_null_word_vouches_for_nothing() -> None:
+    assert parse_capture(changed(attested={"a": None})).nodes[0].attested == {}
 
 
 def test_what_cannot_be_json_is_a_usage_error() -> None:
