@@ -15,6 +15,7 @@ from fleet.contract import FleetError
 from fleet.selectors import deployment_access, outbound_client
 from fleet.services import readings_take
 from fleet.taking_out import deployment_drain, rotation_leave, rotation_return
+from probes.canary.between import moved_between
 from probes.canary.results import RoundResult, judge_rounds, row_document
 from probes.canary.rounds import Acceptance, Progress
 from probes.canary.rounds import Way as RoundWay
@@ -122,7 +123,7 @@ def _outcome(access: DeploymentAccess, results: Sequence[RoundResult]) -> AuditO
     canary = judge_rounds(results)
     return AuditOutcome(
         judgement=Judgement(
-            checks=(*gates.checks, *canary.checks),
+            checks=(*gates.checks, *canary.checks, *moved_between(results)),
             skipped=(*gates.skipped, *canary.skipped),
             remedies=gates.remedies,
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -11,6 +12,8 @@ from fleet.reading import FleetReading
 from probes.contract import DEFAULT_REQUIRED, GATES, Gate
 from probes.judgement import Check, Judgement, Kind, Remedy, Skipped
 from probes.remedy import remedies_for
+
+log = logging.getLogger(__name__)
 
 
 def judge_fleet(
@@ -49,7 +52,9 @@ def _remedies(fleet: FleetReading, checks: Iterable[Check]) -> tuple[Remedy, ...
     """Answer what closes the failing checks; a fault here must not cost the verdict."""
     try:
         return remedies_for(fleet, checks)
-    except Exception:  # noqa: BLE001 - a remedy re-runs the gates, which are plug-ins
+    except Exception:
+        # A remedy re-runs the gates, which are plug-ins. Without it the verdict still stands.
+        log.exception("the remedies could not be worked out")
         return ()
 
 
