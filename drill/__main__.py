@@ -9,18 +9,25 @@ import sys
 from drill.cluster import Cluster, Plan
 from drill.options import plan_of, read_options
 from drill.parent import parent_gone, tie_to_parent
+from drill.protocol import explain
 from drill.settings import WrongFigure
 from drill.wire import PortTaken, dumps
 
 SUMMARY = "runs the simulated cluster alone"
 
+_EXPLAIN = "explain"
 _EXIT_OK = 0
 _EXIT_FAILED = 3
 _EXIT_USAGE = 4
 
 
 def main(argv: list[str]) -> int:
-    """Run a cluster; answer 0 after a signal, 3 for a taken port, 4 for wrong figures."""
+    """Run a cluster; answer 0 after a signal, 3 for a taken port, 4 for wrong figures.
+
+    The word `explain` in front asks for the protocol model instead; it has codes of its own.
+    """
+    if argv[:1] == [_EXPLAIN]:
+        return explain.main(argv[1:])
     try:
         options = read_options(argv)
         plan = plan_of(options)

@@ -1,4 +1,4 @@
-"""The control endpoint: what a redeploy does to a node, and how foreign slots look."""
+"""The control endpoint: a redeploy of a node, styles, guards, what the router aborts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,24 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from drill.books import Trace
-from drill.model import Style
+from drill.departures import Aborts
+from drill.gateway import Gateway
+from drill.guards import Guard
 from drill.node import Node
 from drill.settings import NodeSettings, WrongFigure
+from drill.styles import Style
 from drill.wire import BadBody, Handler, PortTaken, json_reply, read_object
 
-_FIGURES: dict[str, type] = {"engine_version": str, "pool": int, "context": int, "page_size": int}
+_FIGURES: dict[str, type] = {
+    "engine_version": str,
+    "pool": int,
+    "context": int,
+    "page_size": int,
+    "prefill_speed": float,
+    "source_s": float,
+    "transfer_s": float,
+    "offload_s": float,
+}
 
 
 class UnknownField(Exception):
@@ -38,6 +50,16 @@ class Controlled(Protocol):
     def set_style(self, style: Style) -> None:
         """Switch how foreign slots look."""
 
+    @property
+    def gateway(self) -> Gateway | None:
+        """Answer the gateway before the router, if there is one."""
+
+    def set_guards(self, wanted: Mapping[Guard, bool]) -> None:
+        """Switch guards on and off."""
+
+    def set_aborts(self, aborts: Aborts) -> None:
+        """Switch what the router does for a client that left."""
+
     async def restart(self, name: str, settings: NodeSettings) -> None:
         """Start a node anew. Raises Restarting."""
 
@@ -47,7 +69,11 @@ def control_app(cluster: Controlled) -> web.Application:
     control = Control(cluster)
     app = web.Application(middlewares=[_errors])
     app.router.add_get("/", control.state)
+    app.router.add_get("/state", control.state)
+    app.router.add_get("/gateway", control.gateway)
     app.router.add_post("/style", control.style)
+    app.router.add_post("/guards", control.guards)
+    app.router.add_post("/router", control.router)
     app.router.add_post("/nodes/{name}/restart", control.restart)
     app.router.add_get("/nodes/{name}/trace", control.trace)
     app.router.add_get("/nodes/{name}/log", control.log)
@@ -76,7 +102,7 @@ class Control:
         self._restarts: set[asyncio.Task[None]] = set()
 
     async def state(self, _request: web.Request) -> web.StreamResponse:
-        """Answer `GET /`."""
+        """Answer `GET /` and `GET /state`."""
         return json_reply(self._cluster.state())
 
     async def style(self, request: web.Request) -> web.StreamResponse:
@@ -85,9 +111,29 @@ class Control:
         try:
             style = Style(body.get("style", ""))
         except ValueError:
-            styles = " or ".join(Style)
-            raise UnknownField(f"style must be {styles}") from None
+            raise UnknownField(f"style must be one of {', '.join(Style)}") from None
         self._cluster.set_style(style)
+        return json_reply(self._cluster.state())
+
+    async def guards(self, request: web.Request) -> web.StreamResponse:
+        """Answer `POST /guards`: each guard that is named, true or false."""
+        body = await _body(request, {str(guard): bool for guard in Guard})
+        self._cluster.set_guards({Guard(name): on for name, on in body.items()})
+        return json_reply(self._cluster.state())
+
+    async def gateway(self, _request: web.Request) -> web.StreamResponse:
+        """Answer `GET /gateway`: what the cache answered, and who had asked first; newest last."""
+        gateway = self._cluster.gateway
+        return json_reply({"hits": [] if gateway is None else gateway.told()})
+
+    async def router(self, request: web.Request) -> web.StreamResponse:
+        """Answer `POST /router`."""
+        body = await _body(request, {"aborts": str})
+        try:
+            aborts = Aborts(body.get("aborts", ""))
+        except ValueError:
+            raise UnknownField(f"aborts must be one of {', '.join(Aborts)}") from None
+        self._cluster.set_aborts(aborts)
         return json_reply(self._cluster.state())
 
     async def restart(self, request: web.Request) -> web.StreamResponse:
@@ -127,7 +173,7 @@ async def _body(request: web.Request, fields: dict[str, type]) -> dict[str, Any]
         kind = fields.get(name)
         if kind is None:
             raise UnknownField(f"unknown field {name}; there are {', '.join(fields)}")
-        if type(value) is not kind:
+        if type(value) is not kind and (kind, type(value)) != (float, int):
             raise UnknownField(f"{name} must be of type {kind.__name__}")
     return body
 
@@ -140,9 +186,12 @@ def _last(request: web.Request) -> int:
 
 
 def _as_json(trace: Trace) -> dict[str, Any]:
+    foreign = set(trace.not_own)
     kinds = [
-        "own" if writer == trace.serial else "unwritten" if writer < 0 else "foreign"
-        for writer in trace.writers
+        ("unwritten" if writer < 0 else "foreign")
+        if at in foreign
+        else ("own" if writer == trace.serial else "shared")
+        for at, writer in enumerate(trace.writers)
     ]
     slots = [
         {"slot": slot, "kind": kind, "writer": trace.rids.get(writer)}

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from drill.engine import Sight
-from drill.fabric import Destination, Fabric, Leg, Room
+from drill.fabric import Destination, Fabric, Leg, Room, digest_of
 from drill.limits import CLIP_MAX_NEW_TOKENS
 from drill.request import INTERNAL_ERROR, Req
 from drill.running import RunningEngine
+from drill.sending import linger
 from drill.settings import NodeSettings
+from drill.world import World
 
 _ABORTED = "Aborted by AbortReq."
 
@@ -28,8 +30,9 @@ class DecodeEngine(RunningEngine):
         sight: Sight,
         clock: Callable[[], float],
         fabric: Fabric,
+        world: World | None = None,
     ) -> None:
-        super().__init__(settings, sight=sight, clock=clock)
+        super().__init__(settings, sight=sight, clock=clock, world=world)
         self._fabric = fabric
         self._prealloc: dict[Req, Room] = {}
         self._transfer: dict[Req, Room] = {}
@@ -55,7 +58,14 @@ class DecodeEngine(RunningEngine):
 
     def step(self) -> bool:
         """Reserve for the head of the queue, take what was transferred, generate."""
-        return any([self._preallocate(), self._pop_transferred(), self._step_batch()])
+        return any(
+            [
+                self._do_what_lags(),
+                self._preallocate(),
+                self._pop_transferred(),
+                self._step_batch(),
+            ]
+        )
 
     def _preallocate(self) -> bool:
         has_moved = False
@@ -95,10 +105,7 @@ class DecodeEngine(RunningEngine):
         for req, room in list(self._transfer.items()):
             failure = room.failure or self._overdue(req, room)
             if room.is_sent and room.first_token is not None:
-                req.transferred = room.transferred
-                req.output_ids.append(room.first_token)
-                self._forget(req)
-                self._run(req)
+                self._admit(req, room, room.first_token)
             elif failure is not None:
                 self.books.counts["transfer_failed"] += 1
                 self._fail(req, room, "Decode transfer", failure)
@@ -120,6 +127,33 @@ class DecodeEngine(RunningEngine):
         self._conclude(req)
         return True
 
+    def _admit(self, req: Req, room: Room, first_token: int) -> None:
+        """Let a request generate over its pages, as they are by now."""
+        req.transferred, req.cached = room.transferred, room.cached
+        if self._has_other_sum(req, room):
+            return
+        self._count_cached(req)
+        req.output_ids.append(first_token)
+        self._forget(req)
+        self._run(req)
+
+    def _has_other_sum(self, req: Req, room: Room) -> bool:
+        """End a request whose pages do not hold what prefill computed, where that is compared."""
+        if not self.guards.sums_transfers:
+            return False
+        got = digest_of(self.pool.tokens_at(self.pool.slots(req.pages, len(req.input_ids))))
+        if got == room.digest:
+            return False
+        self.books.log.append(
+            f"ERROR KV checksum mismatch req={req.rid} bootstrap_room={req.bootstrap.room} "
+            f"expected=0x{room.digest:08x} got=0x{got:08x}"
+        )
+        self.books.counts["transfer_failed"] += 1
+        self._forget(req)
+        req.fail("KV checksum mismatch", INTERNAL_ERROR)
+        self._conclude(req)
+        return True
+
     def _overdue(self, req: Req, room: Room) -> str | None:
         elapsed = self._clock() - self._reserved_at[req]
         if room.is_sent or elapsed < self.settings.waiting_timeout_s:
@@ -136,8 +170,17 @@ class DecodeEngine(RunningEngine):
         self.books.log.append(f"ERROR {message}")
         room.failure = why
         self._forget(req)
+        self._abandon(req, room)
         req.fail(message, INTERNAL_ERROR)
         self._conclude(req)
+
+    def _abandon(self, req: Req, room: Room) -> None:
+        """Part with the pages of a transfer that failed, of which a write may be under way."""
+        if room.wire is not None and not room.wire.is_done and self.guards.defers_release:
+            self._hold(req, room.wire)
+            return
+        linger(room, self._clock())
+        self._release(req)
 
     def _forget(self, req: Req) -> None:
         self._reserved_at.pop(req, None)
@@ -154,8 +197,7 @@ class DecodeEngine(RunningEngine):
             return
         room.failure = _ABORTED
         self._forget(req)
-        self.pool.give_back(req.pages)
-        req.pages = []
+        self._abandon(req, room)
 
     def die(self) -> None:
         """Fail the rooms of this process."""
@@ -165,8 +207,9 @@ class DecodeEngine(RunningEngine):
 
     def next_deadline(self) -> float | None:
         """Answer when the oldest reservation runs out of time."""
-        reserved = self._reserved_at.values()
-        return min(reserved) + self.settings.waiting_timeout_s if reserved else None
+        timeout_s = self.settings.waiting_timeout_s
+        out_of_time = [at + timeout_s for at in self._reserved_at.values()]
+        return min((*out_of_time, *self._lag_deadlines()), default=None)
 
     def queue_lengths(self) -> dict[str, int]:
         """Answer the queue figures under their names in `/v1/loads`."""

@@ -1,4 +1,4 @@
-"""What a client asked of a node, read from the body of `/generate` or `/v1/completions`."""
+"""What a client asked of a node, read from the body of a generation route."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class Job:
     bootstrap: Bootstrap
     model: str | None = None
     has_usage: bool = False
+    salt: str | None = None
 
     def check_context(self, context: int) -> None:
         """Apply the tokenizer's own rules. Raises BadInput."""
@@ -55,29 +56,55 @@ def read_completion(body: Mapping[str, Any]) -> Job:
     if "prompt" not in body:
         raise BadInput("1 validation error: prompt: Field required")
     wanted = body.get("max_tokens")
-    options = body.get("stream_options") or {}
-    return _job(
-        body,
-        body["prompt"],
-        _DEFAULT_COMPLETION_TOKENS if wanted is None else wanted,
-        has_usage=isinstance(options, Mapping) and options.get("include_usage") is True,
-    )
+    return _job(body, body["prompt"], _DEFAULT_COMPLETION_TOKENS if wanted is None else wanted)
 
 
-def _job(
-    body: Mapping[str, Any], prompt: object, wanted: object, *, has_usage: bool = False
-) -> Job:
+def read_chat(body: Mapping[str, Any]) -> Job:
+    """Answer the job in a `/v1/chat/completions` body. Raises BadInput."""
+    if "messages" not in body:
+        raise BadInput("1 validation error: messages: Field required")
+    wanted = body.get("max_completion_tokens") or body.get("max_tokens")
+    return _job(body, tokenizer.encode_chat(read_messages(body["messages"])), wanted)
+
+
+def read_messages(messages: object) -> list[tuple[str, str]]:
+    """Answer the role and the text of every message. Raises BadInput."""
+    if not isinstance(messages, list) or not messages:
+        raise BadInput("Messages cannot be empty.")
+    return [_message(one) for one in messages]
+
+
+def _message(message: object) -> tuple[str, str]:
+    role = message.get("role") if isinstance(message, dict) else None
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, list):
+        content = " ".join(_part(part) for part in content)
+    if not isinstance(role, str) or not isinstance(content, str | None):
+        raise BadInput("1 validation error: messages: a message needs a role and a text")
+    return role, content or ""
+
+
+def _part(part: object) -> str:
+    text = part.get("text") if isinstance(part, dict) else None
+    if not isinstance(text, str):
+        raise BadInput("The drill reads text only.")
+    return text
+
+
+def _job(body: Mapping[str, Any], prompt: object, wanted: object) -> Job:
     if wanted is not None and (type(wanted) is not int or wanted < 0):
         raise BadInput(f"max_new_tokens must be at least 0, got {wanted!r}.")
     rid, model = body.get("rid"), body.get("model")
+    options = body.get("stream_options")
     return Job(
         input_ids=tuple(_ids(prompt)),
         max_new_tokens=wanted,
         is_streamed=body.get("stream") is True,
         rid=rid if isinstance(rid, str) and rid else None,
         model=model if isinstance(model, str) else None,
-        has_usage=has_usage,
+        has_usage=isinstance(options, Mapping) and options.get("include_usage") is True,
         bootstrap=_bootstrap(body),
+        salt=_salt(body),
     )
 
 
@@ -96,6 +123,12 @@ def _ids(prompt: object) -> list[int]:
             f"{tokenizer.VOCAB_SIZE}."
         )
     return ids
+
+
+def _salt(body: Mapping[str, Any]) -> str | None:
+    """Answer what keeps cached pages apart. Source: SGLang, `cache_salt` before `extra_key`."""
+    parts = [body.get(name) for name in ("cache_salt", "extra_key")]
+    return "".join(part for part in parts if isinstance(part, str)) or None
 
 
 def _bootstrap(body: Mapping[str, Any]) -> Bootstrap:

@@ -10,6 +10,7 @@ from drill.node import Node
 from drill.settings import Role
 
 ENGINE_MODES = {Role.PREFILL: "prefill", Role.DECODE: "decode", Role.UNIFIED: "null"}
+TIERS = ("device", "host", "storage")
 _PD_QUEUES = (
     "prefill_bootstrap_queue_reqs",
     "prefill_inflight_queue_reqs",
@@ -46,7 +47,7 @@ def _rank(node: Node) -> dict[str, Any]:
         "max_running_requests": max_running_requests(capacity),
         "token_usage": round(used / capacity, 4),
         "gen_throughput": 0.0,
-        "cache_hit_rate": 0.0,
+        "cache_hit_rate": round(hit_rate(node), 4),
         "utilization": 0.0,
         "total_prefill_uncached_tokens": node.engine.books.counts["prefill_tokens"],
         "total_prefill_busy_us": 0,
@@ -71,6 +72,15 @@ def _rank(node: Node) -> dict[str, Any]:
             "prealloc_ready": 0,
         },
     }
+
+
+def hit_rate(node: Node) -> float:
+    """Answer which share of all prompt tokens came from a cache."""
+    if node.engine.prompts.cache is None:
+        return 0.0
+    counts = node.engine.books.counts
+    cached = sum(counts[f"cached_{tier}"] for tier in TIERS)
+    return cached / max(1, cached + counts["prefill_tokens"])
 
 
 def old_load_body(node: Node) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from drill.loads import ENGINE_MODES
+from drill.loads import ENGINE_MODES, TIERS, hit_rate
 from drill.node import Node
 from drill.settings import Role
 from drill.surface import Surface
@@ -12,7 +12,7 @@ from drill.surface import Surface
 
 def metrics_text(node: Node) -> str:
     """Answer `GET /metrics`. Source: recorded on 0.5.19, 0.5.22 and 0.5.23."""
-    lines = [*_gauges(node), *_counters(node), *_http(node)]
+    lines = [*_gauges(node), *_counters(node), *_cache(node), *_http(node)]
     return "\n".join(lines) + "\n"
 
 
@@ -54,7 +54,7 @@ def _gauge_values(node: Node) -> dict[str, float]:
         "num_queue_reqs": queues["waiting"],
         "num_used_tokens": used,
         "token_usage": usage,
-        "cache_hit_rate": 0.0,
+        "cache_hit_rate": hit_rate(node),
         "gen_throughput": 0.0,
         "num_grammar_queue_reqs": 0,
         "num_paused_reqs": 0,
@@ -70,11 +70,11 @@ def _gauge_values(node: Node) -> dict[str, float]:
             "num_pages": engine.pool.page_count,
             "full_token_usage": usage,
             "kv_available_tokens": engine.pool.available,
-            "kv_evictable_tokens": 0,
+            "kv_evictable_tokens": engine.pool.cached_pages * settings.page_size,
             "kv_used_tokens": used,
         }
     if surface.has_deferred_release_metrics:
-        values["num_decode_deferred_kv_release_reqs"] = 0
+        values["num_decode_deferred_kv_release_reqs"] = engine.held
     return values
 
 
@@ -92,6 +92,34 @@ def _counters(node: Node) -> Iterator[str]:
         ("num_bootstrap_failed_reqs_total", "bootstrap_failed"),
     ):
         yield from _family(f"sglang:{name}", "counter", {labels: counts[key]})
+
+
+def _cache(node: Node) -> Iterator[str]:
+    """Answer the families of a cache that has been used, and those of tiers where there are any."""
+    engine, counts = node.engine, node.engine.books.counts
+    labels: dict[str, str] = {
+        "engine_type": _engine_type(node),
+        "model_name": node.settings.model,
+    }
+    cached = {
+        _labels(cache_source=tier, **labels): float(counts[f"cached_{tier}"])
+        for tier in TIERS
+        if counts[f"cached_{tier}"]
+    }
+    if cached:
+        yield from _family("sglang:cached_tokens_total", "counter", cached)
+    if engine.prompts.evicted_tokens:
+        evicted = {_labels(**labels): float(engine.prompts.evicted_tokens)}
+        yield from _family("sglang:evicted_tokens_total", "counter", evicted)
+    host = engine.prompts.host
+    if host is not None:
+        size = node.settings.page_size
+        for name, pages in (("used", host.held), ("total", host.capacity)):
+            figure = {_labels(**labels): float(pages * size)}
+            yield from _family(f"sglang:hicache_host_{name}_tokens", "gauge", figure)
+    if Surface(node.settings.version).has_deferred_release_metrics and counts["deferred_releases"]:
+        drained = {_labels(outcome="drained", **labels): float(counts["deferred_releases"])}
+        yield from _family("sglang:decode_deferred_kv_release_total", "counter", drained)
 
 
 def _http(node: Node) -> Iterator[str]:

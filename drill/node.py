@@ -17,6 +17,7 @@ from drill.prefill import PrefillEngine
 from drill.request import Finish, Req
 from drill.settings import NodeSettings, Role
 from drill.unified import UnifiedEngine
+from drill.world import World
 
 
 class EngineDied(Exception):
@@ -103,12 +104,18 @@ class Node:
     """One node of the cluster: settings, the running engine, and the requests in it."""
 
     def __init__(
-        self, settings: NodeSettings, *, fabric: Fabric, sight: Sight, wake: Callable[[], None]
+        self,
+        settings: NodeSettings,
+        *,
+        fabric: Fabric,
+        sight: Sight,
+        wake: Callable[[], None],
+        world: World | None = None,
     ) -> None:
+        self.world = world or World()
         self._fabric = fabric
         self._sight = sight
         self._wake = wake
-        self._serial = 0
         self.starts = 0
         self.tickets: set[Ticket] = set()
         self._start(settings)
@@ -122,19 +129,19 @@ class Node:
         self.settings = settings
         self.birth = Birth.now()
         self.starts += 1
-        self.engine = _engine(settings, fabric=self._fabric, sight=self._sight)
+        self.engine = self._engine(settings)
         if settings.role is Role.PREFILL:
             self._fabric.bootstrap_ports.add(settings.bootstrap_port)
 
     def submit(self, job: Job) -> Ticket:
         """Hand a job to the engine and answer its ticket."""
-        self._serial += 1
         req = Req(
             rid=job.rid or uuid.uuid4().hex,
-            serial=self._serial,
+            serial=self.world.origins.serial_of(job.bootstrap.room, self.settings.role),
             input_ids=list(job.input_ids),
             max_new_tokens=job.max_new_tokens,
             bootstrap=job.bootstrap,
+            salt=job.salt,
         )
         ticket = Ticket(req, self.engine)
         self.tickets.add(ticket)
@@ -161,9 +168,9 @@ class Node:
         self._start(settings)
         self._wake()
 
-
-def _engine(settings: NodeSettings, *, fabric: Fabric, sight: Sight) -> Engine:
-    if settings.role is Role.UNIFIED:
-        return UnifiedEngine(settings, sight=sight, clock=time.monotonic)
-    kind = PrefillEngine if settings.role is Role.PREFILL else DecodeEngine
-    return kind(settings, sight=sight, clock=time.monotonic, fabric=fabric)
+    def _engine(self, settings: NodeSettings) -> Engine:
+        sight, clock, world = self._sight, time.monotonic, self.world
+        if settings.role is Role.UNIFIED:
+            return UnifiedEngine(settings, sight=sight, clock=clock, world=world)
+        kind = PrefillEngine if settings.role is Role.PREFILL else DecodeEngine
+        return kind(settings, sight=sight, clock=clock, fabric=self._fabric, world=world)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from aiohttp import web
 
 from drill import tokenizer
-from drill.decode import DecodeEngine
-from drill.generation_http import completions, generate
+from drill.generation_http import chat, completions, generate
+from drill.inputs import BadInput, read_messages
 from drill.loads import loads_body, old_load_body
 from drill.metrics import metrics_text
 from drill.node import Node
@@ -87,6 +87,7 @@ class NodePages:
         return {
             "/generate": self._generate,
             "/v1/completions": self._completions,
+            "/v1/chat/completions": self._chat,
             "/tokenize": self._tokenize,
             "/v1/tokenize": self._tokenize,
             "/detokenize": self._detokenize,
@@ -127,12 +128,15 @@ class NodePages:
     async def _completions(self, request: web.Request) -> web.StreamResponse:
         return await completions(self._node, request)
 
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        return await chat(self._node, request)
+
     async def _health(self, _request: web.Request) -> web.StreamResponse:
         """Answer 200 once the scheduler would take one token more, 503 if it does not in time."""
         engine = self._node.engine
         waits = int(_HEALTH_TIMEOUT_S / _HEALTH_POLL_S)
         for _ in range(waits):
-            if not (isinstance(engine, DecodeEngine) and engine.is_blocked):
+            if not engine.is_blocked:
                 return web.Response()
             await asyncio.sleep(_HEALTH_POLL_S)
         return web.Response(status=503)
@@ -154,13 +158,7 @@ class NodePages:
         return json_reply(flat_error(f"The model '{name}' does not exist", 404), 404)
 
     async def _tokenize(self, request: web.Request) -> web.StreamResponse:
-        body = await read_object(request)
-        prompt = body.get("prompt")
-        if not isinstance(prompt, str):
-            raise BadBody("'prompt' must be a string.")
-        ids = tokenizer.encode(prompt)
-        if body.get("add_special_tokens", True) is True:
-            ids.insert(0, tokenizer.BOS)
+        ids = _token_ids(await read_object(request))
         length = self._node.settings.context
         return json_reply({"tokens": ids, "count": len(ids), "max_model_len": length})
 
@@ -171,9 +169,10 @@ class NodePages:
         return json_reply({"text": tokenizer.decode(ids)})
 
     async def _flush(self, _request: web.Request) -> web.StreamResponse:
-        if any(self._node.engine.queue_lengths().values()):
+        engine = self._node.engine
+        if engine.held or any(engine.queue_lengths().values()):
             return web.Response(text="Flush cache failed.\n", status=400)
-        self._node.engine.pool.forget_owners()
+        engine.prompts.flush()
         return web.Response(text=_FLUSHED)
 
     async def _abort(self, request: web.Request) -> web.StreamResponse:
@@ -184,6 +183,20 @@ class NodePages:
             if is_all or (prefix and ticket.req.rid.startswith(prefix)):
                 ticket.cancel()
         return web.Response()
+
+
+def _token_ids(body: Mapping[str, Any]) -> list[int]:
+    """Answer the ids of a prompt, or of messages in the chat template. Raises BadBody."""
+    if body.get("messages") is not None:
+        try:
+            return tokenizer.encode_chat(read_messages(body["messages"]))
+        except BadInput as error:
+            raise BadBody(str(error)) from None
+    prompt = body.get("prompt")
+    if not isinstance(prompt, str):
+        raise BadBody("'prompt' must be a string.")
+    ids = tokenizer.encode(prompt)
+    return [tokenizer.BOS, *ids] if body.get("add_special_tokens", True) is True else ids
 
 
 def _page(body: Callable[[], object]) -> Handler:

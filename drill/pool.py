@@ -5,6 +5,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 
+from drill.lagging import Backlog
+
 UNWRITTEN = -1
 
 
@@ -25,6 +27,8 @@ class PagePool:
         self._writers = array("q", [UNWRITTEN]) * slot_count
         self._free: list[int] = []
         self._released: list[int] = []
+        self.cached_pages = 0
+        self.backlog = Backlog(page_size)
         self.forget_owners()
 
     @property
@@ -34,8 +38,8 @@ class PagePool:
 
     @property
     def used(self) -> int:
-        """Answer the tokens in pages that a request holds."""
-        return self.capacity - self.available
+        """Answer the tokens in pages that a request holds; what a cache can let go of is none."""
+        return self.capacity - self.available - self.cached_pages * self.page_size
 
     def pages_for(self, length: int) -> int:
         """Answer how many pages so many tokens need."""
@@ -71,11 +75,21 @@ class PagePool:
         rows = [slot for page in pages for slot in range(page * size, (page + 1) * size)]
         return rows[:length]
 
-    def write(self, slots: Iterable[int], tokens: Iterable[int], writer: int) -> None:
+    def write(self, slots: Sequence[int], tokens: Iterable[int], writer: int) -> None:
         """Write tokens into slots, one each, until either side ends."""
         for slot, token in zip(slots, tokens, strict=False):
             self._tokens[slot] = token
             self._writers[slot] = writer
+        self.backlog.written(slots, writer)
+
+    def copy_in(
+        self, slots: Sequence[int], tokens: Sequence[int], writers: Sequence[int], *, by: int
+    ) -> None:
+        """Write for one request what others wrote first; the slots keep who it was."""
+        for slot, token, writer in zip(slots, tokens, writers, strict=False):
+            self._tokens[slot] = token
+            self._writers[slot] = writer
+        self.backlog.written(slots, by)
 
     def tokens_at(self, slots: Iterable[int]) -> list[int]:
         """Answer what slots hold; UNWRITTEN where nothing ever was."""

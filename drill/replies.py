@@ -10,6 +10,7 @@ from drill.node import Node, Ticket
 from drill.request import Finish, Req
 from drill.surface import Surface
 
+_CACHED_NOWHERE = {"device": 0, "host": 0}
 STATUS_TYPES = {400: "BadRequestError", 500: "500", 503: "503"}
 _STREAM_TYPES = {400: "BAD_REQUEST", 500: "INTERNAL_SERVER_ERROR", 503: "SERVICE_UNAVAILABLE"}
 
@@ -43,8 +44,8 @@ def stream_error(message: str) -> dict[str, Any]:
     }
 
 
-def completion_stream_error(finish: Finish) -> dict[str, Any]:
-    """Answer the event of a streamed completion that the scheduler refused."""
+def stream_refusal(finish: Finish) -> dict[str, Any]:
+    """Answer the event of a streamed OpenAI route that the scheduler refused."""
     status = finish.status or 500
     return {
         "error": {
@@ -80,8 +81,8 @@ def _meta_info(node: Node, ticket: Ticket) -> dict[str, Any]:
         "queue_time": 0.0,
         "reasoning_tokens": 0,
         "completion_tokens": count,
-        "cached_tokens": 0,
-        "cached_tokens_details": None,
+        "cached_tokens": req.cached_tokens,
+        "cached_tokens_details": _CACHED_NOWHERE | req.cached if req.cached_tokens else None,
         "dp_rank": None,
     }
     if finish is not None:
@@ -114,11 +115,8 @@ def completion_body(node: Node, ticket: Ticket, model: str) -> dict[str, Any]:
                 "matched_stop": None,
             }
         ],
-        "usage": _usage(node, req),
-        "metadata": {
-            "weight_version": "default",
-            "weight_versions": [{"version": "default", "start": 0, "end": len(req.output_ids)}],
-        },
+        "usage": usage_of(node, req),
+        "metadata": metadata_of(req),
     }
 
 
@@ -145,7 +143,7 @@ def completion_chunk(ticket: Ticket, model: str, text: str) -> dict[str, Any]:
 
 def completion_usage_chunk(node: Node, ticket: Ticket, model: str) -> dict[str, Any]:
     """Answer the last event of a streamed completion when usage was asked for."""
-    usage = _usage(node, ticket.req)
+    usage = usage_of(node, ticket.req)
     del usage["prompt_tokens_details"]
     usage.pop("completion_tokens_details", None)
     return {
@@ -158,13 +156,24 @@ def completion_usage_chunk(node: Node, ticket: Ticket, model: str) -> dict[str, 
     }
 
 
-def _usage(node: Node, req: Req) -> dict[str, Any]:
+def metadata_of(req: Req) -> dict[str, Any]:
+    """Answer the `metadata` of a whole answer."""
+    return {
+        "weight_version": "default",
+        "weight_versions": [{"version": "default", "start": 0, "end": len(req.output_ids)}],
+    }
+
+
+def usage_of(node: Node, req: Req) -> dict[str, Any]:
+    """Answer the `usage` of an answer."""
     prompt, completion = len(req.input_ids), len(req.output_ids)
     usage: dict[str, Any] = {
         "prompt_tokens": prompt,
         "total_tokens": prompt + completion,
         "completion_tokens": completion,
-        "prompt_tokens_details": None,
+        "prompt_tokens_details": (
+            {"cached_tokens": req.cached_tokens} if node.settings.reports_cached else None
+        ),
         "reasoning_tokens": 0,
     }
     if Surface(node.settings.version).has_token_details:

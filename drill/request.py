@@ -66,8 +66,16 @@ class Req:
     to_finish: Finish | None = None
     finished_reason: Finish | None = None
     pages: list[int] = field(default_factory=list)
+    salt: str | None = None
+    shared_pages: int = 0
+    cached: dict[str, int] = field(default_factory=dict)
     transferred: int = 0
     entered_at: float = 0.0
+
+    @property
+    def cached_tokens(self) -> int:
+        """Answer how many tokens of the prompt were not computed for it, whatever the tier."""
+        return sum(self.cached.values())
 
     def finished(self) -> bool:
         """Tell whether the request has ended; a pending finish does not count, as in SGLang."""

@@ -9,14 +9,19 @@ from collections.abc import AsyncIterator, Iterable
 
 from aiohttp import web
 
-from drill.router_forward import Call, Forwarder, new_request_id
+from drill.departures import Aborts, Departures
+from drill.router_answers import Call, new_request_id
+from drill.router_forward import Forwarder
 from drill.router_jobs import RouterJobs
 from drill.wire import MAX_BODY_BYTES, BadBody, Handler, json_reply, read_object
 from drill.workers import DECODE, PREFILL, Registry, Worker
 
 _FORWARDED_HEADERS = ("Authorization", "X-Request-ID", "traceparent")
 _CONTROL_PREFIXES = ("/workers", "/get_loads", "/flush_cache")
-_INFERENCE = ("/generate", "/v1/completions")
+_CHAT = "/v1/chat/completions"
+_NOT_HANDED_ON = {_CHAT: ("rid", "cache_salt"), "/generate": ("cache_salt",)}
+"""Source: sglang-router 0.3.2, which reads bodies into typed requests and drops other fields."""
+_INFERENCE = ("/generate", "/v1/completions", _CHAT)
 
 
 class Router:
@@ -28,8 +33,10 @@ class Router:
         tenant_keys: Iterable[str],
         router_key: str | None = None,
         health_interval_s: float = 5.0,
+        aborts: Aborts = Aborts.BOTH,
     ) -> None:
         self.registry = Registry()
+        self.departures = Departures(aborts)
         self._tenant_keys = tuple(tenant_keys)
         self._router_key = router_key
         self._jobs = RouterJobs(self.registry, health_interval_s=health_interval_s)
@@ -63,6 +70,7 @@ class Router:
     async def _life(self, _app: web.Application) -> AsyncIterator[None]:
         async with self._jobs:
             yield
+            await self.departures.close()
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -103,6 +111,8 @@ class Router:
                 ),
                 status=422,
             )
+        for name in _NOT_HANDED_ON.get(request.path, ()):
+            body.pop(name, None)
         headers = {
             name: request.headers[name] for name in _FORWARDED_HEADERS if name in request.headers
         }
@@ -112,7 +122,8 @@ class Router:
             headers=headers,
             request_id=request.headers.get("X-Request-ID") or new_request_id(request.path),
         )
-        return await Forwarder(self.registry, self._jobs.session).forward(call, request)
+        forwarder = Forwarder(self.registry, self._jobs.session, self.departures)
+        return await forwarder.forward(call, request)
 
     async def _list(self, _request: web.Request) -> web.StreamResponse:
         workers = self.registry.all()

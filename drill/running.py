@@ -8,6 +8,7 @@ from drill.engine import Engine, Sight
 from drill.model import Speaker
 from drill.request import INTERNAL_ERROR, Finish, Req
 from drill.settings import NodeSettings
+from drill.world import World
 
 _OUT_OF_MEMORY = "Out of memory even after retracting all other requests in the decode batch."
 
@@ -15,8 +16,15 @@ _OUT_OF_MEMORY = "Out of memory even after retracting all other requests in the 
 class RunningEngine(Engine):
     """An engine that generates: decode and unified nodes."""
 
-    def __init__(self, settings: NodeSettings, *, sight: Sight, clock: Callable[[], float]) -> None:
-        super().__init__(settings, sight=sight, clock=clock)
+    def __init__(
+        self,
+        settings: NodeSettings,
+        *,
+        sight: Sight,
+        clock: Callable[[], float],
+        world: World | None = None,
+    ) -> None:
+        super().__init__(settings, sight=sight, clock=clock, world=world)
         self._batch: dict[Req, Speaker] = {}
 
     @property
@@ -31,9 +39,29 @@ class RunningEngine(Engine):
             self._conclude(req)
             return
         speaker = self._speaker(req)
+        if speaker is None:
+            self._conclude(req)
+            return
         speaker.skip(req.output_ids[0])
         self._batch[req] = speaker
         req.on_change(req)
+
+    def _do_what_lags(self) -> bool:
+        has_moved = super()._do_what_lags()
+        self._look_again()
+        return has_moved
+
+    def _look_again(self) -> None:
+        """Attend anew where something landed on the pages of a running request."""
+        touched = self.pool.backlog.take_touched()
+        for req in self._batch if touched else ():
+            if touched.isdisjoint(req.pages):
+                continue
+            speaker = self._speaker(req)
+            if speaker is not None:
+                for _ in req.output_ids:
+                    speaker.next()
+                self._batch[req] = speaker
 
     def _step_batch(self) -> bool:
         is_busy = bool(self._batch)
@@ -52,7 +80,7 @@ class RunningEngine(Engine):
 
     def _step_one(self, req: Req) -> bool:
         """Say one token; tell whether a slot for the one before could be had."""
-        if req.to_finish is None:
+        if req.to_finish is None and not req.finished():
             position = len(req.input_ids) + len(req.output_ids) - 1
             if not self._has_slot(req, position):
                 return False

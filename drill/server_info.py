@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from drill.guards import Guard
 from drill.loads import ENGINE_MODES, max_running_requests
 from drill.node import Node
 from drill.server_args import server_args
 from drill.settings import DEFAULT_RESERVED_DECODE_TOKENS, NodeSettings, Role
 from drill.surface import Surface
 
+_DEFERRED_RELEASE = "SGLANG_DISAGGREGATION_DEFERRED_DECODE_KV_RELEASE"
 _GRAPH_PHASES = (
     "prefill",
     "decode",
@@ -39,11 +41,11 @@ def server_info_body(node: Node, port: int) -> dict[str, Any]:
         }
     if surface.has_object_layout:
         body["hicache_object_layout"] = {
-            "enabled": False,
-            "backend": None,
+            "enabled": settings.has_tiers,
+            "backend": _storage_backend(settings),
             "page_size": settings.page_size,
             "hicache_object_layout": {"pools": []},
-            "reason": "Hierarchical cache is disabled",
+            "reason": None if settings.has_tiers else "Hierarchical cache is disabled",
         }
     body["internal_states"] = [_internal_state(node, port)]
     if surface.has_modern_routes:
@@ -63,6 +65,7 @@ def _arguments(node: Node, port: int) -> dict[str, Any]:
         "tokenizer_path": settings.model,
         "served_model_name": settings.model,
         **server_args(settings.version),
+        **_isolation_arguments(node),
         "api_key": settings.api_key,
         "context_length": settings.context,
         "max_total_tokens": settings.pool,
@@ -80,6 +83,23 @@ def _arguments(node: Node, port: int) -> dict[str, Any]:
     }
 
 
+def _isolation_arguments(node: Node) -> dict[str, Any]:
+    """Answer the arguments that scenarios and switched guards change."""
+    settings = node.settings
+    arguments: dict[str, Any] = {
+        "enable_cache_report": settings.reports_cached,
+        "enable_hierarchical_cache": settings.has_tiers,
+        "hicache_storage_backend": _storage_backend(settings),
+    }
+    if Surface(settings.version).has_checksum_flag:
+        arguments["disaggregation_enable_kv_checksum"] = node.engine.guards.sums_transfers
+    return arguments
+
+
+def _storage_backend(settings: NodeSettings) -> str | None:
+    return "file" if settings.has_disk_tier else None
+
+
 def _internal_state(node: Node, port: int) -> dict[str, Any]:
     settings, surface = node.settings, Surface(node.settings.version)
     state = _arguments(node, port) | {
@@ -88,6 +108,10 @@ def _internal_state(node: Node, port: int) -> dict[str, Any]:
         "last_gen_throughput": 0.0,
         "memory_usage": _memory_usage(settings, surface),
     }
+    deferred = node.world.switches.wanted.get(Guard.DEFERRED_RELEASE)
+    if deferred is not None:
+        exposed = {"SGLANG_EXPOSE_OWN_ENV_VARS": "1", _DEFERRED_RELEASE: str(int(deferred))}
+        state["env_vars"] = exposed
     if surface.has_modern_routes:
         state["startup_time"] = _startup_time(node)
         state["effective_max_running_requests_per_dp"] = max_running_requests(settings.pool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -33,7 +34,12 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """What a node is started with."""
+    """What a node is started with.
+
+    ``prefill_speed`` is how many prompt tokens a prefill node computes in a second; 0 is at once.
+    ``source_s`` is how long a transfer takes until it reads its source, ``transfer_s`` how long it
+    is on the wire, ``offload_s`` how long a copy to host memory takes until it reads the page.
+    """
 
     name: str
     role: Role
@@ -46,12 +52,25 @@ class NodeSettings:
     reserved_decode_tokens: int = DEFAULT_RESERVED_DECODE_TOKENS
     waiting_timeout_s: float = DEFAULT_TIMEOUT_S
     bootstrap_timeout_s: float = DEFAULT_TIMEOUT_S
+    prefill_speed: float = 0.0
+    source_s: float = 0.0
+    transfer_s: float = 0.0
+    offload_s: float = 0.0
+    has_prefix_cache: bool = False
+    has_host_tier: bool = False
+    has_disk_tier: bool = False
+    reports_cached: bool = False
     api_key: str | None = field(default=None, repr=False)
 
     @property
     def version(self) -> Version:
         """Answer the engine version, to be compared."""
         return Version(self.engine_version)
+
+    @property
+    def has_tiers(self) -> bool:
+        """Tell whether pages are copied to anything below the pool."""
+        return self.has_host_tier or self.has_disk_tier
 
     @property
     def first_refused(self) -> int:
@@ -62,7 +81,7 @@ class NodeSettings:
         """Answer the same settings with other fields, unchecked."""
         return replace(self, **changes)
 
-    def with_figures(self, **figures: str | int) -> NodeSettings:
+    def with_figures(self, **figures: str | float) -> NodeSettings:
         """Answer the same settings with other figures. Raises WrongFigure."""
         changed = self.with_changes(**figures)
         check(changed)
@@ -88,6 +107,15 @@ def check(settings: NodeSettings) -> None:
         raise WrongFigure(f"{where}: reserved decode tokens are below 0")
     if min(settings.waiting_timeout_s, settings.bootstrap_timeout_s) <= 0:
         raise WrongFigure(f"{where}: a time-out must be above 0 seconds")
+    _check_paces(where, settings)
+
+
+def _check_paces(where: str, settings: NodeSettings) -> None:
+    if not 0 <= settings.prefill_speed < math.inf:
+        raise WrongFigure(f"{where}: the prefill speed must be 0 or above")
+    durations = (settings.source_s, settings.transfer_s, settings.offload_s)
+    if not all(0 <= duration_s < math.inf for duration_s in durations):
+        raise WrongFigure(f"{where}: a duration must be 0 seconds or above")
 
 
 def _check_version(where: str, text: str) -> None:

@@ -15,6 +15,7 @@ class Surface:
         self.has_modern_routes = version >= _V19
         self.has_ready = version >= _V20
         self.has_old_load = version < _V21
+        self.has_tool_calls_always = version < _V22
         self.has_launch_command = version >= _V20
         self.has_frontend = version >= _V21
         self.has_checksum_flag = version >= _V21

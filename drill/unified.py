@@ -8,21 +8,34 @@ from drill.engine import Sight
 from drill.request import Req
 from drill.running import RunningEngine
 from drill.settings import NodeSettings
+from drill.world import World
 
 
 class UnifiedEngine(RunningEngine):
     """A node that computes prompts and answers itself."""
 
-    def __init__(self, settings: NodeSettings, *, sight: Sight, clock: Callable[[], float]) -> None:
-        super().__init__(settings, sight=sight, clock=clock)
+    def __init__(
+        self,
+        settings: NodeSettings,
+        *,
+        sight: Sight,
+        clock: Callable[[], float],
+        world: World | None = None,
+    ) -> None:
+        super().__init__(settings, sight=sight, clock=clock, world=world)
         self._waiting: list[Req] = []
+
+    @property
+    def is_blocked(self) -> bool:
+        """Tell whether the head of the queue cannot be scheduled, so that all behind it wait."""
+        return bool(self._waiting) and not self._is_schedulable(self._waiting[0])
 
     def _enqueue(self, req: Req) -> None:
         self._waiting.append(req)
 
     def step(self) -> bool:
         """Admit the head of the queue, then generate."""
-        has_moved = self._step_batch()
+        has_moved = self._do_what_lags() | self._step_batch()
         while self._waiting:
             req = self._waiting[0]
             first = self._forward(req)
@@ -41,8 +54,8 @@ class UnifiedEngine(RunningEngine):
         self._abort_running(req)
 
     def next_deadline(self) -> float | None:
-        """Answer None: nothing here runs out of time."""
-        return None
+        """Answer when a copy is due; nothing else here has a time."""
+        return min(self._lag_deadlines(), default=None)
 
     def queue_lengths(self) -> dict[str, int]:
         """Answer the queue figures under their names in `/v1/loads`."""

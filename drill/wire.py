@@ -52,6 +52,13 @@ async def read_object(request: web.Request) -> dict[str, Any]:
     return body
 
 
+def drop(request: web.Request) -> web.StreamResponse:
+    """Cut the connection, as the end of a process does."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response(status=503)
+
+
 class Port:
     """One listening port; it can be closed and opened again with another application."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 
 from drill.cluster import Cluster, Plan, Tenant
 from drill.settings import NodeSettings, Role
+from tests.drill.rehearsal import Rehearsal
 
 TENANT_A = Tenant(name="tenant-a", api_key="key-of-a")
 TENANT_B = Tenant(name="tenant-b", api_key="key-of-b")
@@ -70,8 +71,9 @@ class Rig:
 
     async def until(self, target: str, figure: str) -> None:
         """Wait until a load figure of a node is above zero."""
-        while not (await self._figures(target))[figure]:  # noqa: ASYNC110 over HTTP there is no event
-            await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            while not (await self._figures(target))[figure]:  # noqa: ASYNC110 over HTTP there is no event
+                await asyncio.sleep(0)
 
     async def _figures(self, target: str) -> dict[str, Any]:
         loads = await self.loads(target)
@@ -133,3 +135,17 @@ def make_pair() -> Callable[..., list[NodeSettings]]:
 @pytest.fixture
 def make_node() -> Callable[..., NodeSettings]:
     return node
+
+
+@pytest.fixture
+def rehearse() -> Iterator[Callable[..., Rehearsal]]:
+    """Start the engines of a scenario; what they have on disk goes with the test."""
+    started: list[Rehearsal] = []
+
+    def start(scenario: str, *arguments: str) -> Rehearsal:
+        started.append(Rehearsal.of(scenario, *arguments))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.world.close()

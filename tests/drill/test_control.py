@@ -31,7 +31,7 @@ async def test_the_state_tells_figures_and_no_key(rig: Any) -> None:  # noqa: AN
 @pytest.mark.parametrize(
     ("path", "body", "status", "said"),
     [
-        ("/style", {"style": "loud"}, 400, "plain or garbage"),
+        ("/style", {"style": "loud"}, 400, "plain, garbage, upper, split, base64"),
         ("/style", {"styles": "plain"}, 400, "unknown field styles"),
         ("/nodes/nobody/restart", {}, 404, "no node nobody"),
         ("/nodes/prefill-1/restart", {"pools": 1}, 400, "unknown field pools"),

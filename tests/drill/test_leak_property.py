@@ -194,7 +194,8 @@ def test_each_node_refuses_by_its_own_limit(
     pair.settle()
     refused = length >= prefill.first_refused, length >= decode.first_refused
     reserved = (1 if refused[1] else length) + decode.reserved_decode_tokens
-    is_blocked = reserved > decode.pool
+    computed = (1 if refused[0] else length) + 1 + prefill.page_size
+    is_blocked = reserved > decode.pool or computed >= prefill.pool
     expected = _expected(prefill.engine_version, refused=refused, is_blocked=is_blocked)
     event(" / ".join(expected))
     assert tuple(_outcome(leg) for leg in legs) == expected
