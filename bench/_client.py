@@ -16,6 +16,8 @@ import aiohttp
 
 from fleet.client import OutboundClient
 
+#: As a sweep asks (settings.SWEEP_TIMEOUT_S by default); longer ones take another way.
+SWEEP_TIMEOUT_S = 5.0
 Ask = Callable[[str], Awaitable[int]]
 
 
@@ -52,7 +54,8 @@ async def fetch(urls: Sequence[str], paths: Sequence[str], concurrency: int) -> 
         async def ask(url: str) -> int:
             size = 0
             for path in paths:
-                size += len((await client.request("GET", url + path)).body)
+                reply = await client.request("GET", url + path, timeout_s=SWEEP_TIMEOUT_S)
+                size += len(reply.body)
             return size
 
         return await over_all(ask, urls, concurrency)

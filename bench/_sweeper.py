@@ -17,6 +17,7 @@ django.setup()
 from django.conf import settings  # noqa: E402 - Django wants its set-up first
 from django.db import connection  # noqa: E402
 
+from common.collecting import collect_rarely  # noqa: E402
 from common.registry import load_plugins  # noqa: E402
 from fleet.contract import ENGINES  # noqa: E402
 from fleet.models import Deployment, Node  # noqa: E402
@@ -63,6 +64,7 @@ def sweep(routes: int | None, nodes: int | None) -> dict[str, object]:
     keys = list(Deployment.objects.order_by("pk").values_list("pk", flat=True))
     only = keys[: nodes // NODES_PER_DEPLOYMENT] if nodes else None
     connection.ensure_connection()
+    collect_rarely()
     cpu, wall = time.process_time(), time.monotonic()
     begun = sweep_begin(actor="bench", trigger="bench", only=only)
     first = shards_waiting().filter(sweep=begun).values_list("pk", flat=True)[0]

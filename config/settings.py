@@ -19,6 +19,8 @@ DEBUG = env.read_bool("PAGEWARDEN_DEBUG")
 SECRET_KEY = env.read_secret("PAGEWARDEN_SECRET_KEY") or "unset"
 #: File with the key that seals credentials and answers; it never lies in the database.
 SEALING_KEY_FILE = env.read_text("PAGEWARDEN_SEALING_KEY_FILE")
+#: File with the private key that signs proofs of audits (Ed25519, PEM); without one none is signed.
+PROOF_KEY_FILE = env.read_text("PAGEWARDEN_PROOF_KEY_FILE")
 ALLOWED_HOSTS = env.read_list("PAGEWARDEN_HOSTS") or ["localhost", "127.0.0.1", "[::1]"]
 CSRF_TRUSTED_ORIGINS = env.read_list("PAGEWARDEN_ORIGINS")
 
@@ -160,6 +162,8 @@ SWEEP_AFTER_MINUTES = env.read_int("PAGEWARDEN_SWEEP_AFTER_MINUTES", 10)
 #: Nodes that one sweeping task asks at the same time, and how long it waits for one answer.
 SWEEP_CONCURRENCY = env.read_int("PAGEWARDEN_SWEEP_CONCURRENCY", 64)
 SWEEP_TIMEOUT_S = env.read_int("PAGEWARDEN_SWEEP_TIMEOUT_S", 5)
+#: Readings older than this go, unless they show a change or something refers to them; 0 keeps all.
+READINGS_KEPT_DAYS = env.read_int("PAGEWARDEN_READINGS_DAYS", 14)
 OUTBOUND_ALLOW = env.read_text("PAGEWARDEN_ALLOW_NETWORKS")
 OUTBOUND_DENY = env.read_text("PAGEWARDEN_DENY_NETWORKS")
 

@@ -35,6 +35,7 @@ class DeploymentAccess:
     admin_key: str = field(default="", repr=False)
     router_key: str = field(default="", repr=False)
     required_checks: tuple[str, ...] = ()
+    router_metrics_url: str = ""
 
     def node_at(self, url: str) -> NodeAddress | None:
         """Answer the node at an address, trailing slash or not."""

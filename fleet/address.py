@@ -95,17 +95,19 @@ class Endpoint:
 
 def parse_url(url: str) -> Endpoint:
     """Answer what a URL points to, in lower case. Raises AddressRefused where it is not plain."""
-    shown = show_url(url)
-    if len(url) > _LONGEST_URL:
-        raise AddressRefused(f"the address {shown} is longer than {_LONGEST_URL} characters")
-    found = _URL.fullmatch(url)
+    found = _URL.fullmatch(url) if len(url) <= _LONGEST_URL else None
     if found is None:
-        raise AddressRefused(_why_unreadable(url, shown))
+        raise AddressRefused(_why_unreadable(url))
     scheme = found["scheme"].lower()
     port = int(found["port"]) if found["port"] else _DEFAULT_PORTS[scheme]
     if not 1 <= port <= _HIGHEST_PORT:
-        raise AddressRefused(f"the address {shown} names no port between 1 and {_HIGHEST_PORT}")
-    host, address = _read_host(found["host"], shown)
+        raise AddressRefused(
+            f"the address {show_url(url)} names no port between 1 and {_HIGHEST_PORT}"
+        )
+    try:
+        host, address = _read_host(found["host"])
+    except ValueError as fault:
+        raise AddressRefused(f"the address {show_url(url)} {fault}") from None
     return Endpoint(scheme=scheme, host=host, port=port, path=found["path"] or "", address=address)
 
 
@@ -143,15 +145,11 @@ class AddressPolicy:
         reason = _always_refused(address)
         if reason:
             return reason
-        if any(address in network for network in self._of_version(address, self.denied)):
+        if _is_in(address, self.denied):
             return f"in a network that {DENY_VARIABLE} denies"
-        if any(address in network for network in self._of_version(address, self.allowed)):
+        if _is_in(address, self.allowed):
             return ""
         return f"outside the allowed networks; an operator widens them with {ALLOW_VARIABLE}"
-
-    @staticmethod
-    def _of_version(address: Address, networks: tuple[Network, ...]) -> list[Network]:
-        return [network for network in networks if network.version == address.version]
 
     @property
     def described(self) -> str:
@@ -159,6 +157,11 @@ class AddressPolicy:
         allowed = ", ".join(map(str, self.allowed)) or "nothing"
         denied = ", ".join(map(str, self.denied)) or "nothing"
         return f"allowed: {allowed}; denied: {denied}"
+
+
+def _is_in(address: Address, networks: tuple[Network, ...]) -> bool:
+    """Answer whether an address is in one of the networks; one of another version never is."""
+    return any(address in network for network in networks)
 
 
 def policy_from_environment(environment: Mapping[str, str]) -> AddressPolicy:
@@ -187,7 +190,10 @@ def _networks(words: list[str], variable: str) -> tuple[Network, ...]:
         raise FleetError(f"{variable} holds no network: {fault}") from None
 
 
-def _why_unreadable(url: str, shown: str) -> str:
+def _why_unreadable(url: str) -> str:
+    shown = show_url(url)
+    if len(url) > _LONGEST_URL:
+        return f"the address {shown} is longer than {_LONGEST_URL} characters"
     scheme, separator, rest = url.partition("://")
     if not separator or scheme.lower() not in _DEFAULT_PORTS:
         return f"the address {shown} does not start with http:// or https://"
@@ -199,22 +205,22 @@ def _why_unreadable(url: str, shown: str) -> str:
     )
 
 
-def _read_host(host: str, shown: str) -> tuple[str, Address | None]:
+@lru_cache(maxsize=16384)
+def _read_host(host: str) -> tuple[str, Address | None]:
+    """Answer a host, and its address where it is a literal. Raises ValueError, why it is not."""
     if host.startswith("["):
         try:
             address = ipaddress.IPv6Address(host[1:-1])
         except ValueError:
-            raise AddressRefused(f"the address {shown} holds no valid IPv6 address") from None
+            raise ValueError("holds no valid IPv6 address") from None
         return str(address), address
     if _NUMERIC_LABEL.fullmatch(host.rpartition(".")[2]):
         try:
             return host, ipaddress.IPv4Address(host)
         except ValueError:
-            raise AddressRefused(
-                f"the address {shown} spells an IPv4 address oddly: write four decimal parts"
-            ) from None
+            raise ValueError("spells an IPv4 address oddly: write four decimal parts") from None
     if len(host) > _LONGEST_NAME or not all(map(_LABEL.fullmatch, host.split("."))):
-        raise AddressRefused(f"the address {shown} holds no valid name")
+        raise ValueError("holds no valid name")
     return host.lower(), None
 
 

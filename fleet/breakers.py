@@ -13,6 +13,7 @@ _OK: Final = 200
 _SERIES: Final = ("smg_worker_cb_state", "vllm_router_cb_state")
 #: -1 is a worker that was removed.
 _STATES: Final[Mapping[str, str]] = {"0": "closed", "1": "open", "2": "half open"}
+_BEST_FIRST: Final = ("closed", "half open", "open")
 _LONGEST_URL: Final = 500
 
 
@@ -30,7 +31,9 @@ async def breakers_of(client: Outbound, metrics_url: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in reply.body.decode("utf-8", errors="replace").splitlines():
         if line.startswith(_SERIES):
-            found |= _state_in(line)
+            for place, state in _state_in(line).items():
+                # Several ranks of one process are one place: the worst of them counts.
+                found[place] = max(state, found.get(place, state), key=_BEST_FIRST.index)
     return found
 
 

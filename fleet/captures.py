@@ -6,8 +6,6 @@ Its shape is published in the design ("A capture"); keys that are not named ther
 from __future__ import annotations
 
 import json
-import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,14 +14,13 @@ from typing import Final
 
 from common.exits import UsageError
 from common.registry import load_plugins
+from fleet.capture_figures import parse_context, parse_headroom
 from fleet.contract import ENGINES, Answer, NodeCapture
 from fleet.jsontext import NotJson, clean_text, parse_json
 from fleet.reading import DEFAULT_HEADROOM, Attestation, Role
 
 LARGEST_BYTES: Final = 64 * 1024 * 1024
-_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,30})?")
 _HIGHEST_STATUS: Final = 599
-_LARGEST_HEADROOM: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,31 +81,6 @@ def dump_capture(capture: Capture) -> str:
         document["advisories"] = [dict(one) for one in capture.advisories]
     document["nodes"] = [_dump_node(node) for node in capture.nodes]
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
-
-
-def parse_headroom(value: object, place: str) -> Decimal:
-    """Answer a factor of at least 1. Raises UsageError, also for a bool, NaN or infinity."""
-    number: Decimal | None = None
-    if isinstance(value, Decimal):
-        number = value
-    elif isinstance(value, str) and _NUMBER.fullmatch(value):
-        number = Decimal(value)
-    elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        number = Decimal(str(value))
-    if number is None or not number.is_finite():
-        raise UsageError(f"{place} is not a number: give a factor on the context, such as 1.25")
-    if not 1 <= number <= _LARGEST_HEADROOM:
-        raise UsageError(f"{place} is a factor from 1 to {_LARGEST_HEADROOM}, such as 1.25")
-    return number
-
-
-def parse_context(value: object, place: str) -> int | None:
-    """Answer a context in tokens, or None where none is named. Raises UsageError."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UsageError(f"{place} is no whole number of tokens above 0")
-    return value
 
 
 def _parse_advisories(value: object) -> tuple[Mapping[str, object], ...]:

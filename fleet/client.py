@@ -18,9 +18,11 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from httpx_aiohttp import AiohttpTransport
 
 from fleet.address import AddressPolicy, Endpoint, show_url
-from fleet.contract import AddressRefused, FleetError, Reply
+from fleet.contract import AddressRefused, FleetError, Listener, Reply
 from fleet.faults import TRANSPORT_FAULTS, explain, timed_out
-from fleet.kept import CONNECT_TIMEOUT_S, Limits, check_head, kept_get, too_large
+from fleet.kept import CONNECT_TIMEOUT_S, Limits, Question, check_head, get, too_large
+from fleet.plain_get import PlainGetter
+from fleet.posting import STREAM_MAX_BYTES, Letter, post, post_by_transport
 
 DEFAULT_TIMEOUT_S: Final = 10.0
 DEFAULT_MAX_BYTES: Final = 8 * 1024 * 1024
@@ -100,14 +102,15 @@ class OutboundClient:
         self._seam = transport
         self._fresh = transport
         self._kept: aiohttp.ClientSession | None = None
+        self._plain = PlainGetter(CheckedResolver(self._policy), keep_alive_s=keep_alive_s)
+        self._letters: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         if self._seam is None:
             trust = ssl.create_default_context()
             self._kept = self._build_session(trust, keep_alive=True)
-            self._fresh = AiohttpTransport(
-                client=self._build_session(trust, keep_alive=False), verify=trust, trust_env=False
-            )
+            self._letters = self._build_session(trust, keep_alive=False)
+            self._fresh = AiohttpTransport(client=self._letters, verify=trust, trust_env=False)
         return self
 
     async def __aexit__(
@@ -120,6 +123,7 @@ class OutboundClient:
             await self._fresh.aclose()
         if self._kept is not None:
             await self._kept.close()
+        self._plain.close()
 
     async def request(  # noqa: PLR0913 - keyword-only from the third on
         self,
@@ -142,10 +146,9 @@ class OutboundClient:
         if method == "GET" and not body and self._kept is not None:
             headers = _headers(key, endpoint, size=0)
             limits = Limits(timeout_s=timeout_s, max_bytes=max_bytes)
+            question = Question(url=url, endpoint=endpoint, headers=headers, limits=limits)
             async with self._slots:
-                return await kept_get(
-                    self._kept, url, endpoint=endpoint, headers=headers, limits=limits
-                )
+                return await get(self._plain, self._kept, question)
         try:
             request = httpx.Request(
                 method,
@@ -158,6 +161,34 @@ class OutboundClient:
             raise AddressRefused(f"the address {show_url(url)} is not plain") from None
         async with self._slots:
             return await self._send(request, endpoint, timeout_s, max_bytes)
+
+    async def post(  # noqa: PLR0913 - keyword-only from the second on
+        self,
+        url: str,
+        *,
+        body: bytes,
+        listener: Listener,
+        key: str = "",
+        request_id: str = "",
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+    ) -> None:
+        """Send a prompt, once, and let the listener hear the answer while it comes.
+
+        Errors: as ``request``; what was heard until then, the listener knows.
+        """
+        endpoint = self._policy.check_url(url)
+        headers = _headers(key, endpoint, size=len(body))
+        if request_id:
+            headers["x-request-id"] = request_id
+        letter = Letter(url=url, endpoint=endpoint, headers=headers, body=body)
+        limits = Limits(timeout_s=timeout_s, max_bytes=STREAM_MAX_BYTES)
+        async with self._slots:
+            if self._letters is not None:
+                await post(self._letters, letter, limits=limits, listener=listener)
+            elif self._seam is not None:
+                await post_by_transport(self._seam, letter, limits=limits, listener=listener)
+            else:
+                raise RuntimeError("the outbound client is used outside its context")
 
     async def _send(
         self, request: httpx.Request, endpoint: Endpoint, timeout_s: float, max_bytes: int

@@ -10,6 +10,32 @@ from typing import Protocol
 
 from common.registry import Registry
 from fleet.reading import Attestation, Reading, Role, Worker
+from fleet.speech import PLAIN, Api, Completion, Form
+
+__all__ = [
+    "ENGINES",
+    "PLAIN",
+    "ROUTERS",
+    "AddressRefused",
+    "Answer",
+    "Api",
+    "BadAnswer",
+    "Completion",
+    "EngineAdapter",
+    "FleetError",
+    "Form",
+    "Listener",
+    "NodeCapture",
+    "NodeUnreachable",
+    "Outbound",
+    "Outcome",
+    "Reply",
+    "RouterAccess",
+    "RouterAdapter",
+    "RouterError",
+    "RouterTraits",
+    "Speaker",
+]
 
 
 class Outcome(StrEnum):
@@ -172,6 +198,21 @@ class Reply:
     seconds: float = 0.0
 
 
+class Listener(Protocol):
+    """Hears an answer while it comes: its head once, then its body as the parts arrive.
+
+    Header names are in lower case. Unit of ``seconds``: as ``Reply.seconds``, up to this part.
+    """
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        """Hear the head."""
+        ...
+
+    def hear(self, part: bytes, seconds: float) -> bool:
+        """Hear a part of the body, and answer whether that is enough."""
+        ...
+
+
 class Outbound(Protocol):
     """The one way out of the process; ``fleet.client.OutboundClient`` is it."""
 
@@ -179,6 +220,19 @@ class Outbound(Protocol):
         self, method: str, url: str, *, json: object = None, key: str = "", timeout_s: float = 10.0
     ) -> Reply:
         """Answer the reply. Raises AddressRefused, NodeUnreachable, BadAnswer."""
+        ...
+
+    async def post(  # noqa: PLR0913 - keyword-only from the second on
+        self,
+        url: str,
+        *,
+        body: bytes,
+        listener: Listener,
+        key: str = "",
+        request_id: str = "",
+        timeout_s: float = 10.0,
+    ) -> None:
+        """Send a prompt once. Raises AddressRefused, NodeUnreachable, BadAnswer."""
         ...
 
 
@@ -197,40 +251,12 @@ class RouterAccess:
     deadline_s: float = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
-    """What came back for one prompt, as the asking tenant would see it.
-
-    ``status`` is the HTTP status, 0 where nothing came (then ``error`` says what). ``text`` is the
-    whole answer in every part that can carry text, error bodies included. ``prompt_tokens`` and
-    ``completion_tokens`` are the engine's own counts, None where it shows none. ``finish`` is the
-    engine's finish reason (``length``, ``stop``, ``abort``). Unit of ``seconds``: monotonic clock,
-    from before the connection to the last byte.
-    """
-
-    status: int = 0
-    text: str = ""
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    finish: str | None = None
-    error: str = ""
-    seconds: float = 0.0
-
-    @property
-    def is_answered(self) -> bool:
-        """Answer whether anything came back at all."""
-        return self.status != 0
-
-    @property
-    def is_refused(self) -> bool:
-        """Answer whether the engine refused: an error status, or a 200 that says abort."""
-        return self.status >= 400 or (self.status == 200 and self.finish == "abort")  # noqa: PLR2004
-
-
 class Speaker(Protocol):
     """Sends prompts of exact length as one tenant and answers what came back; never raises.
 
-    ``label`` names the way in pages and rows ("router", "pair prefill-1/decode-1").
+    ``label`` names the way in pages and rows ("router", "pair prefill-1/decode-1"). ``token_ids``
+    are sent where the API takes them, else ``text``, never both. A form that this way cannot send
+    is answered by a completion of status 0 with the reason.
     """
 
     @property
@@ -238,8 +264,15 @@ class Speaker(Protocol):
         """Answer the name of this way in."""
         ...
 
-    async def ask(
-        self, *, token_ids: Sequence[int], max_new_tokens: int, tenant_key: str, timeout_s: float
+    async def ask(  # noqa: PLR0913 - keyword-only
+        self,
+        *,
+        token_ids: Sequence[int],
+        max_new_tokens: int,
+        tenant_key: str,
+        timeout_s: float,
+        form: Form = PLAIN,
+        text: str = "",
     ) -> Completion:
         """Send one prompt, temperature 0, and wait for the whole answer."""
         ...

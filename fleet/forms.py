@@ -10,42 +10,14 @@ from django import forms
 
 from common.clock import now
 from fleet.attesting import LONGEST, AttestationTerms
-from fleet.contract import AddressRefused
 from fleet.discovery import RouterOrder
+from fleet.fields import METRICS_SHAPE, AddressField, PlansField, key_input
 from fleet.importing import RouterImport
-from fleet.models import Deployment, Node, Purpose, engine_choices, router_choices
+from fleet.choices import engine_choices, router_choices
+from fleet.models import Deployment, Node, Purpose
 from fleet.reading import DEFAULT_HEADROOM, Role
-from fleet.selectors import outbound_policy
 from fleet.services import DeploymentTerms, Key, NodeTerms
-from fleet.validation import LONGEST_ADDRESS, validate_attestable
-
-
-def key_input() -> forms.PasswordInput:
-    """Answer the widget of a key: what was typed is never sent back."""
-    return forms.PasswordInput(
-        render_value=False, attrs={"autocomplete": "off", "spellcheck": "false"}
-    )
-
-
-class AddressField(forms.CharField):
-    """An address that a client could connect to and the operator's policy does not refuse."""
-
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - options of CharField
-        super().__init__(max_length=LONGEST_ADDRESS, **options)
-        self.widget.attrs["inputmode"] = "url"
-        self.widget.attrs["placeholder"] = "http://host:port"
-
-    def clean(self, value: str | None) -> str:
-        """Answer the address without a closing slash; http where no scheme was typed."""
-        url = str(super().clean(value)).rstrip("/")
-        if not url:
-            return ""
-        url = url if "://" in url else f"http://{url}"
-        try:
-            outbound_policy().check_url(url)
-        except AddressRefused as refusal:
-            raise forms.ValidationError(str(refusal)) from None
-        return url
+from fleet.validation import validate_attestable
 
 
 class DeploymentForm(forms.Form):
@@ -67,6 +39,12 @@ class DeploymentForm(forms.Form):
         label="Router address",
         required=False,
         help_text="Workers are listed, taken out and put back here.",
+    )
+    router_metrics_url = AddressField(
+        label="Router metrics address",
+        required=False,
+        shape=METRICS_SHAPE,
+        help_text="Its Prometheus page; only there circuit breakers show.",
     )
     control_url = AddressField(
         label="Drill control address",
@@ -91,6 +69,11 @@ class DeploymentForm(forms.Form):
         initial=0,
         help_text="Tokens that one boundary round may cost. 0: no boundary round is sent.",
     )
+    plans = PlansField()
+
+    def tell_costs(self, deployment: Deployment) -> None:
+        """Show what each plan would cost on a deployment."""
+        self.fields["plans"] = PlansField(deployment)
 
     def clean_name(self) -> str:
         """Answer the name, unless another deployment has it."""
@@ -112,6 +95,12 @@ class RouterForm(forms.Form):
     )
     router_url = AddressField(
         label="Router address", help_text="Its control plane, where workers are listed."
+    )
+    router_metrics_url = AddressField(
+        label="Router metrics address",
+        required=False,
+        shape=METRICS_SHAPE,
+        help_text="Its Prometheus page; only there circuit breakers show.",
     )
     model = forms.CharField(
         label="Served model",
@@ -150,6 +139,7 @@ class RouterForm(forms.Form):
                 url=typed["router_url"],
                 engine=typed["engine"],
                 model=typed["model"],
+                metrics_url=typed["router_metrics_url"],
                 key=typed["router_key"],
             ),
             node_key=typed["node_key"],
@@ -176,7 +166,13 @@ class NodeForm(forms.Form):
     def clean_name(self) -> str:
         """Answer the name, unless another node of the deployment has it."""
         name: str = self.cleaned_data["name"]
-        if self._nodes.filter(name=name).exists():
+        known = self._nodes.filter(name=name).first()
+        if known is not None and known.retired_at is not None:
+            raise forms.ValidationError(
+                f"{name} was retired, and its name with it: choose another, or bring it back with "
+                "fleet import."
+            )
+        if known is not None:
             raise forms.ValidationError(f"A node is called {name} already.")
         return name
 

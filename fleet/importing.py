@@ -1,4 +1,4 @@
-"""Imports and exports the fleet: from a document, or from the address of a router."""
+"""Imports the fleet: from a document, or from the address of a router."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from common.clock import now
 from common.trail import record
 from fleet.discovery import Found, RouterOrder, discover
 from fleet.models import Credential, Deployment, Node, Purpose
-from fleet.portable import TENANTS, DeploymentEntry, DocumentError, NodeEntry
-from fleet.reading import Role
+from fleet.portable import DeploymentEntry, DocumentError
+from fleet.pruning import Pruning, pruning_of
+from fleet.retiring import RetireRefused, node_retire_locked
 from fleet.selectors import nodes_current, outbound_client
 from fleet.services import (
     Actor,
@@ -27,20 +28,27 @@ from fleet.services import (
     node_add,
 )
 
-_DEPLOYMENT_COLUMNS = tuple(DeploymentTerms.__dataclass_fields__)
+#: What a rehearsal says of a node that the document no longer lists and that somebody needs.
+CANNOT_BE_RETIRED = "cannot be retired"
+_COLUMNS = tuple(DeploymentTerms.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What an import did to one deployment or node: added, changed, unchanged or kept."""
+    """What an import did to one deployment or node.
+
+    Added, changed, unchanged, kept or retired; after a rehearsal also: cannot be retired.
+    """
 
     subject: str
     what: str
     columns: tuple[str, ...] = ()
+    objection: str = ""
 
     def __str__(self) -> str:
         """Answer one line of the report."""
-        return f"{self.subject}: {self.what}{' ' if self.columns else ''}{', '.join(self.columns)}"
+        said = [self.what, ", ".join(self.columns), self.objection and f"({self.objection})"]
+        return f"{self.subject}: {' '.join(filter(None, said))}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +97,7 @@ def _store_found(actor: Actor, wanted: RouterImport, found: Found) -> Deployment
         engine=found.engine,
         router_kind=found.kind,
         router_url=found.url,
+        router_metrics_url=wanted.order.metrics_url,
     )
     deployment = deployment_add(actor=actor, terms=terms)
     for node in found.nodes:
@@ -104,67 +113,73 @@ def _store_found(actor: Actor, wanted: RouterImport, found: Found) -> Deployment
     return deployment
 
 
-def entry_of_found(name: str, found: Found) -> DeploymentEntry:
-    """Answer what a router lists as one deployment of a document."""
-    return DeploymentEntry(
-        name=name,
-        model=found.model,
-        engine=found.engine,
-        router_kind=found.kind,
-        router_url=found.url,
-        nodes=tuple(
-            NodeEntry(name=one.name, url=one.url, role=one.role, bootstrap_port=one.bootstrap_port)
-            for one in found.nodes
-        ),
-    )
-
-
-def fleet_export() -> tuple[DeploymentEntry, ...]:
-    """Answer every deployment with its current nodes and its tenants' names; no key."""
-    return tuple(_entry_of(one) for one in Deployment.objects.order_by("name"))
-
-
-def _entry_of(deployment: Deployment) -> DeploymentEntry:
-    entry = DeploymentEntry(
-        **{name: getattr(deployment, name) for name in _DEPLOYMENT_COLUMNS},
-        required_checks=tuple(deployment.required_checks),
-    )
-    named = deployment.credentials.defer("sealed").filter(purpose__in=TENANTS).exclude(name="")
-    return replace(
-        entry,
-        tenants={one.purpose: one.name for one in named.order_by("purpose")},
-        nodes=tuple(
-            NodeEntry(
-                name=node.name,
-                url=node.url,
-                role=Role(node.role),
-                bootstrap_port=node.bootstrap_port,
-            )
-            for node in nodes_current(deployment)
-        ),
-    )
-
-
-@transaction.atomic
-def fleet_import(*, actor: Actor, entries: Iterable[DeploymentEntry]) -> tuple[Change, ...]:
+def fleet_import(
+    *,
+    actor: Actor,
+    entries: Iterable[DeploymentEntry],
+    is_pruning: bool = False,
+    is_rehearsal: bool = False,
+) -> tuple[Change, ...]:
     """Store a document by the names in it, all or nothing, and answer what became of each part.
 
-    A second import of the same document changes nothing. Deployments and nodes that the document
-    does not name stay, and keys are left as they are. Raises NotAllowed, DocumentError.
+    A second import of the same document changes nothing. Deployments that the document does not
+    name stay, and keys are left as they are; so do nodes, unless ``is_pruning`` retires them. A
+    rehearsal answers the same and stores nothing; what may not be retired stands in its answer.
+    Raises NotAllowed, DocumentError.
     """
     name = actor_name(actor, to="import a fleet")
+    entries = tuple(entries)
+    # Routers are asked before the transaction begins.
+    pruning = pruning_of(entries) if is_pruning else Pruning()
+    if pruning.objections and not is_rehearsal:
+        raise DocumentError(_refusal(pruning))
+    with transaction.atomic():
+        changes = _import_all(actor, entries, pruning)
+        count = sum(one.what in {"added", "changed", "retired"} for one in changes)
+        record(actor=name, action="fleet_imported", subject="fleet", changes=count)
+        if is_rehearsal:
+            transaction.set_rollback(True)
+    return tuple(changes)
+
+
+def _refusal(pruning: Pruning) -> str:
+    return "; ".join(
+        f"{subject} is not in the document and cannot be retired: {why}"
+        for subject, why in pruning.objections.items()
+    )
+
+
+def _import_all(actor: Actor, entries: Iterable[DeploymentEntry], pruning: Pruning) -> list[Change]:
     changes: list[Change] = []
     for number, entry in enumerate(entries):
-        changes += _import_deployment(actor, entry, f"deployments[{number}]")
-    count = sum(one.what in {"added", "changed"} for one in changes)
-    record(actor=name, action="fleet_imported", subject="fleet", changes=count)
-    return tuple(changes)
+        # First, so that a renamed node leaves its address to its new name.
+        changes += _prune(actor, entry.name, pruning)
+        parts = _import_deployment(actor, entry, f"deployments[{number}]")
+        changes += [one for one in parts if one.subject not in pruning.objections]
+    return changes
+
+
+def _prune(actor: Actor, deployment: str, pruning: Pruning) -> list[Change]:
+    """Retire what the document no longer lists. Raises DocumentError."""
+    changes = []
+    for node in pruning.leaving_of(deployment):
+        subject = f"{deployment}/{node.name}"
+        if why := pruning.objections.get(subject, ""):
+            changes.append(Change(subject=subject, what=CANNOT_BE_RETIRED, objection=why))
+            continue
+        try:
+            node_retire_locked(actor=actor_name(actor, to="import a fleet"), node=node)
+        except RetireRefused as refusal:
+            raise DocumentError(str(refusal)) from None
+        changes.append(Change(subject=subject, what="retired"))
+    return changes
 
 
 def _import_deployment(actor: Actor, entry: DeploymentEntry, place: str) -> list[Change]:
     known = Deployment.objects.select_for_update().filter(name=entry.name).first()
-    wanted = {name: getattr(entry, name) for name in _DEPLOYMENT_COLUMNS}
+    wanted = {name: getattr(entry, name) for name in _COLUMNS}
     wanted["required_checks"] = list(entry.required_checks)
+    wanted["plans"] = list(entry.plans)
     row = known or Deployment(name=entry.name)
     change = _store(row, wanted, place, subject=entry.name)
     nodes = _import_nodes(row, entry, place)

@@ -12,26 +12,18 @@ from django.db import models
 from common.clock import now
 from common.leases import Leased, LeasedQuerySet
 from common.sealing import Sealed
-from fleet.contract import ENGINES, ROUTERS
+from fleet import rotation_rows  # noqa: F401 - so that Django finds the models of that module
+from fleet.choices import engine_choices, router_choices
 from fleet.reading import DEFAULT_HEADROOM, Role
 from fleet.validation import LONGEST_ADDRESS, validate_address, validate_attestable
-
-
-def engine_choices() -> list[tuple[str, str]]:
-    """Answer the registered engines; uncalled in the field, so a new one needs no migration."""
-    return [(key, adapter.title) for key, adapter in ENGINES.all().items()]
-
-
-def router_choices() -> list[tuple[str, str]]:
-    """Answer the registered kinds of router."""
-    return [(key, adapter.title) for key, adapter in ROUTERS.all().items()]
 
 
 class Deployment(models.Model):
     """One model served under one name.
 
     ``advertised_context`` (tokens) may raise what the engines say; ``granted_tokens`` is what a
-    boundary round may cost; ``control_url`` is where a redeploy lever finds the drill's control.
+    canary round may cost; ``control_url`` is where a redeploy lever finds the drill's control.
+    ``plans`` names the canary plans that its audits run; none means the boundary alone.
     """
 
     name = models.SlugField(max_length=60, unique=True)
@@ -42,6 +34,13 @@ class Deployment(models.Model):
     )
     router_url = models.CharField(
         "router address", max_length=LONGEST_ADDRESS, blank=True, validators=[validate_address]
+    )
+    router_metrics_url = models.CharField(
+        max_length=LONGEST_ADDRESS,
+        blank=True,
+        default="",
+        db_default="",
+        validators=[validate_address],
     )
     control_url = models.CharField(
         "drill control address",
@@ -58,6 +57,7 @@ class Deployment(models.Model):
     )
     granted_tokens = models.PositiveIntegerField(default=0)
     required_checks = models.JSONField(default=list, blank=True)
+    plans = models.JSONField("canary plans", default=list, db_default=[], blank=True)
     added_at = models.DateTimeField(default=now)
 
     class Meta:
@@ -68,7 +68,7 @@ class Deployment(models.Model):
 
 
 class Node(models.Model):
-    """One engine process at an address."""
+    """One engine process at an address; ``pruned_at`` is when its old readings were looked at."""
 
     deployment = models.ForeignKey(Deployment, on_delete=models.PROTECT, related_name="nodes")
     name = models.SlugField(max_length=60)
@@ -77,6 +77,7 @@ class Node(models.Model):
     bootstrap_port = models.PositiveIntegerField(null=True, blank=True)
     added_at = models.DateTimeField(default=now)
     retired_at = models.DateTimeField(null=True, blank=True)
+    pruned_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ("deployment", "-role", "name")
@@ -162,7 +163,8 @@ class NodeReading(models.Model):
 class OutOfRotation(models.Model):
     """A worker that Pagewarden took out of a router, with all that is needed to add it back.
 
-    The row is committed before the act; ``confirmed_at`` says when the router no longer listed it.
+    The row is committed before the act; ``confirmed_at`` says when the router no longer listed it,
+    ``return_ordered_at`` that it is being put back, so that it may be listed again.
     """
 
     deployment = models.ForeignKey(Deployment, on_delete=models.PROTECT, related_name="taken_out")
@@ -171,6 +173,7 @@ class OutOfRotation(models.Model):
     taken_out_by = models.CharField(max_length=150)
     taken_out_at = models.DateTimeField(default=now)
     confirmed_at = models.DateTimeField(null=True, blank=True)
+    return_ordered_at = models.DateTimeField(null=True, blank=True)
     put_back_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -1,9 +1,9 @@
 """The fleet as one JSON document, to export and to import; no key ever stands in it.
 
 Shape: {"schema": "pagewarden.fleet", "version": 1, "deployments": [{"name", "model", "engine",
-"router_kind", "router_url", "control_url", "advertised_context", "headroom", "granted_tokens",
-"required_checks", "tenants": {"tenant_a", "tenant_b"}, "nodes": [{"name", "url", "role",
-"bootstrap_port"}]}]}. Lengths and grants in tokens.
+"router_kind", "router_url", "router_metrics_url", "control_url", "advertised_context", "headroom",
+"granted_tokens", "required_checks", "plans", "tenants": {"tenant_a", "tenant_b"}, "nodes": [{
+"name", "url", "role", "bootstrap_port"}]}]}. Lengths and grants in tokens.
 """
 
 from __future__ import annotations
@@ -47,11 +47,13 @@ class DeploymentEntry:
     engine: str = "sglang"
     router_kind: str = ""
     router_url: str = ""
+    router_metrics_url: str = ""
     control_url: str = ""
     advertised_context: int | None = None
     headroom: Decimal = DEFAULT_HEADROOM
     granted_tokens: int = 0
     required_checks: tuple[str, ...] = ()
+    plans: tuple[str, ...] = ()
     tenants: Mapping[str, str] = field(default_factory=dict)
     nodes: tuple[NodeEntry, ...] = ()
 
@@ -122,11 +124,13 @@ class _Reader:
             engine=self._text(held, "engine", place) or "sglang",
             router_kind=self._text(held, "router_kind", place),
             router_url=self._text(held, "router_url", place),
+            router_metrics_url=self._text(held, "router_metrics_url", place),
             control_url=self._text(held, "control_url", place),
             advertised_context=self._whole(held, "advertised_context", place),
             headroom=self._headroom(held, place),
             granted_tokens=self._whole(held, "granted_tokens", place) or 0,
             required_checks=self._texts(held, "required_checks", place),
+            plans=self._texts(held, "plans", place),
             tenants=self._tenants(held, place),
             nodes=tuple(nodes),
         )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from itertools import product
+
+from fleet.jsontext import canonical_json
 
 #: Wanted pool as a factor on the context where nobody says otherwise (docs/adr/0003).
 DEFAULT_HEADROOM = Decimal("1.25")
@@ -95,7 +97,8 @@ class Reading:
 
     ``problem`` says in one sentence why the node could not be read (empty where it could).
     ``incomplete`` names what an answer should have shown and did not; a gate that needs it is
-    inconclusive. ``exposed_secrets`` names fields in which the engine shows a secret, never values.
+    inconclusive. ``exposed_secrets`` names fields in which the engine shows a secret, never values;
+    ``secrets_open`` says whether it shows one without a key (None: nobody asked, or no answer).
     ``counters`` only grow while a process lives. ``beside`` holds further figures of the pool, for
     people to see and not to judge by. Lengths and pools in tokens.
     """
@@ -127,6 +130,7 @@ class Reading:
     counters: Mapping[str, float] = field(default_factory=dict)
     load: Load | None = None
     exposed_secrets: tuple[str, ...] = ()
+    secrets_open: bool | None = None
     attested: Mapping[str, Attestation] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     beside: Mapping[str, int | float] = field(default_factory=dict)
@@ -182,8 +186,7 @@ class Reading:
     @property
     def fingerprint(self) -> str:
         """Answer the SHA-256 of the identity, in hex."""
-        canonical = json.dumps(self.identity(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode()).hexdigest()
+        return hashlib.sha256(canonical_json(self.identity())).hexdigest()
 
     @property
     def restart_is_visible(self) -> bool:
@@ -250,8 +253,4 @@ class FleetReading:
     @property
     def pairs(self) -> tuple[tuple[Reading, Reading], ...]:
         """Answer every prefill x decode pair."""
-        return tuple(
-            (prefill, decode)
-            for prefill in self.of_role(Role.PREFILL)
-            for decode in self.of_role(Role.DECODE)
-        )
+        return tuple(product(self.of_role(Role.PREFILL), self.of_role(Role.DECODE)))

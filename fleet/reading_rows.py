@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from django.db import connection
 
+from fleet.jsontext import document_json
 from fleet.models import NodeReading
 from fleet.reading import counters_fell
 
@@ -72,7 +73,7 @@ def readings_copy(rows: Sequence[NodeReading]) -> None:
                         row.taken_at,
                         row.fingerprint,
                         row.problem,
-                        json.dumps(row.document),
+                        document_json(row.document),
                         str(row.outcome),
                         row.changed_from_id,
                     )

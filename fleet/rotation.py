@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from fleet.access import DeploymentAccess
+from fleet.address import show_url
+from fleet.breakers import breakers_of
 from fleet.contract import ROUTERS, Outbound, RouterAccess, RouterAdapter, RouterError
+from fleet.endpoint import place_of
 from fleet.reading import Reading, Role, Worker
 from fleet.routers.readiness import readiness_of
 from fleet.routers.recognise import recognise
@@ -26,16 +29,33 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Breakers:
+    """The circuit breakers of a router by the place of their worker: closed, half open or open.
+
+    ``problem`` says why none is known; then nothing may be taken for closed.
+    """
+
+    states: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
+
+    def state_at(self, url: str) -> str:
+        """Answer the state of the worker at an address; empty where it is not shown."""
+        return self.states.get(place_of(url), "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RouterStanding:
     """What a router is, its own word on whether it would serve, and what it lists.
 
-    ``notes`` say what putting listed workers back would take beyond an order.
+    ``notes`` say what putting listed workers back would take beyond an order. ``breakers`` is None
+    where nobody named the address of its metrics.
     """
 
     kind: str
     readiness: str
     workers: tuple[Worker, ...]
     notes: tuple[str, ...] = ()
+    breakers: Breakers | None = None
 
 
 def router_access(access: DeploymentAccess, client: Outbound) -> RouterAccess:
@@ -119,7 +139,19 @@ async def router_standing(access: DeploymentAccess, client: Outbound) -> RouterS
         readiness=readiness,
         workers=workers,
         notes=tuple(note for worker in workers if (note := adapter.restore_note(worker))),
+        breakers=await _breakers(access, client),
     )
+
+
+async def _breakers(access: DeploymentAccess, client: Outbound) -> Breakers | None:
+    if not access.router_metrics_url:
+        return None
+    try:
+        states = await breakers_of(client, access.router_metrics_url)
+    except RouterError as fault:
+        return Breakers(problem=str(fault))
+    shown = show_url(access.router_metrics_url)
+    return Breakers(states=states, problem="" if states else f"{shown} shows no circuit breaker")
 
 
 def drain_of(readings: tuple[Reading, ...]) -> Drain:

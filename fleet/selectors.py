@@ -85,6 +85,7 @@ def _access(deployment: Deployment, nodes: list[Node]) -> DeploymentAccess:
         nodes=tuple(_address(node, deployment.engine, words) for node in nodes),
         router_kind=deployment.router_kind,
         router_url=deployment.router_url.rstrip("/"),
+        router_metrics_url=deployment.router_metrics_url,
         # The column keeps three decimals; people read 1.25.
         headroom=deployment.headroom.normalize(),
         advertised=deployment.advertised_context,

@@ -15,7 +15,8 @@ from common.roles import Role as PersonRole
 from common.roles import require_role
 from common.trail import record
 from fleet.access import DeploymentAccess
-from fleet.contract import ENGINES, NodeCapture, Outcome
+from fleet.contract import NodeCapture, Outcome
+from fleet.keyless import capture_and_try, read_capture
 from fleet.live import capture_fleet
 from fleet.models import Credential, Deployment, Node, NodeReading, Purpose
 from fleet.reading import Reading, Role
@@ -30,17 +31,19 @@ Actor = User | str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentTerms:
-    """What people say of a deployment; lengths in tokens."""
+    """What people say of a deployment; lengths in tokens. No plans: the boundary alone."""
 
     name: str
     model: str
     engine: str = "sglang"
     router_kind: str = "sglang-router"
     router_url: str = ""
+    router_metrics_url: str = ""
     control_url: str = ""
     advertised_context: int | None = None
     headroom: Decimal = Decimal("1.25")
     granted_tokens: int = 0
+    plans: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +105,13 @@ def deployment_change(*, person: User, deployment: Deployment, terms: Deployment
         action="deployment_changed",
         subject=deployment.name,
         granted_tokens=deployment.granted_tokens,
+        plans=", ".join(deployment.plans),
     )
 
 
 def _columns(terms: DeploymentTerms) -> dict[str, object]:
-    return {name: getattr(terms, name) for name in DeploymentTerms.__dataclass_fields__}
+    said = {name: getattr(terms, name) for name in DeploymentTerms.__dataclass_fields__}
+    return {**said, "plans": [*terms.plans]}
 
 
 @transaction.atomic
@@ -127,19 +132,6 @@ def node_add(*, actor: Actor, deployment: Deployment, terms: NodeTerms) -> Node:
 
 
 @transaction.atomic
-def node_retire(*, person: User, node: Node) -> None:
-    """Take a node out of the fleet's list; its readings stay. Raises NotAllowed."""
-    require_role(person, *_FLEET_ROLES, to="retire a node")
-    node.retired_at = now()
-    node.save(update_fields=["retired_at"])
-    record(
-        actor=person.get_username(),
-        action="node_retired",
-        subject=f"{node.deployment.name}/{node.name}",
-    )
-
-
-@transaction.atomic
 def credentials_set(*, actor: Actor, deployment: Deployment, keys: Iterable[Key]) -> None:
     """Seal keys; one that is empty leaves what stands. Raises NotAllowed."""
     name = actor_name(actor, to="set keys")
@@ -157,21 +149,22 @@ def credentials_set(*, actor: Actor, deployment: Deployment, keys: Iterable[Key]
         record(actor=name, action="key_set", subject=f"{deployment.name}/{key.purpose}")
 
 
-async def look_at(access: DeploymentAccess) -> Look:
-    """Ask every node of a deployment and answer what each said; a silent one says so."""
+async def look_at(access: DeploymentAccess, *, tries_without_key: bool = False) -> Look:
+    """Ask every node of a deployment and answer what each said; a silent one says so.
+
+    ``tries_without_key`` asks once more for what showed secrets; not for looks every few seconds.
+    """
+    capture = capture_and_try if tries_without_key else capture_fleet
     async with outbound_client() as client:
-        captures = await capture_fleet(
+        captures = await capture(
             client, access.nodes, key=access.node_key, admin_key=access.admin_key
         )
-    return Look(
-        captures=captures,
-        readings=tuple(ENGINES.get(one.engine).read(one) for one in captures),
-    )
+    return Look(captures=captures, readings=tuple(map(read_capture, captures)))
 
 
 def readings_take(*, deployment: Deployment) -> Look:
     """Ask every node and store what each said."""
-    look = asyncio.run(look_at(deployment_access(deployment)))
+    look = asyncio.run(look_at(deployment_access(deployment), tries_without_key=True))
     readings_store(deployment=deployment, readings=look.readings)
     return look
 

@@ -16,6 +16,7 @@ from fleet.rotation import (
     Drain,
     RouterStanding,
     drain_of,
+    router_kind,
     router_standing,
     worker_document,
     worker_from,
@@ -23,8 +24,10 @@ from fleet.rotation import (
     workers_listed,
     workers_remove,
 )
+from fleet.rotation_rows import RotationChange, RotationWatch
 from fleet.selectors import deployment_access, nodes_current, out_of_rotation, outbound_client
 from fleet.services import look_at
+from fleet.staying_out import NewsKind
 
 
 def rotation_leave(*, deployment: Deployment, actor: str) -> tuple[Worker, ...]:
@@ -37,7 +40,7 @@ def rotation_leave(*, deployment: Deployment, actor: str) -> tuple[Worker, ...]:
     listed = asyncio.run(_list(access))
     _intend(deployment, listed, actor)
     still_listed = asyncio.run(_remove(access, listed))
-    _confirm_gone(deployment, {worker.url for worker in still_listed})
+    _confirm_gone(deployment, {worker.url for worker in still_listed}, actor)
     return tuple(worker_from(row.worker) for row in out_of_rotation(deployment))
 
 
@@ -62,12 +65,49 @@ def _intend(deployment: Deployment, workers: Iterable[Worker], actor: str) -> No
             put_back_at=None,
             defaults={"worker": worker_document(worker), "taken_out_by": actor},
         )
+    rotation_keep_out(deployment=deployment)
 
 
-def _confirm_gone(deployment: Deployment, still_listed: set[str]) -> None:
+@transaction.atomic
+def _confirm_gone(deployment: Deployment, still_listed: set[str], actor: str) -> None:
+    moment = now()
     deployment.taken_out.filter(put_back_at=None, confirmed_at=None).exclude(
         url__in=still_listed
-    ).update(confirmed_at=now())
+    ).update(confirmed_at=moment)
+    watch = RotationWatch.objects.select_for_update().filter(deployment=deployment).first()
+    if watch is None or still_listed:
+        return
+    said = f"by {actor}, and the router of {deployment} lists no worker"
+    if watch.is_problem_told:
+        _tell(watch, NewsKind.READABLE, f"Read again {said}")
+    if watch.listed:
+        _tell(watch, NewsKind.GONE_AGAIN, f"{', '.join(watch.listed)} out again {said}")
+    _watch_anew(deployment)
+
+
+def _tell(watch: RotationWatch, kind: NewsKind, text: str) -> None:
+    moment = now()
+    RotationChange.objects.create(
+        deployment=watch.deployment,
+        at=moment,
+        since_at=moment,
+        kind=kind,
+        urls=watch.listed,
+        text=text,
+    )
+
+
+def _watch_anew(deployment: Deployment) -> None:
+    """Forget what looks found before Pagewarden itself changed the list, confirmed by it."""
+    RotationWatch.objects.filter(deployment=deployment).update(
+        acted_at=now(),
+        listed=[],
+        listed_since_at=None,
+        gone_since_at=None,
+        problem="",
+        problem_since_at=None,
+        is_problem_told=False,
+    )
 
 
 def rotation_return(*, deployment: Deployment, taken_out_by: str = "") -> tuple[Worker, ...]:
@@ -79,14 +119,39 @@ def rotation_return(*, deployment: Deployment, taken_out_by: str = "") -> tuple[
     workers = tuple(worker_from(row.worker) for row in rows)
     if not workers:
         return ()
+    mine = OutOfRotation.objects.filter(pk__in=[row.pk for row in rows])
+    # Before the act: whoever watches that they stay out must know that they are wanted back.
+    mine.update(return_ordered_at=now())
     asyncio.run(_return(deployment_access(deployment), workers))
-    OutOfRotation.objects.filter(pk__in=[row.pk for row in rows]).update(put_back_at=now())
+    with transaction.atomic():
+        mine.update(put_back_at=now())
+        _watch_anew(deployment)
     return workers
+
+
+def rotation_keep_out(*, deployment: Deployment) -> None:
+    """Call off what is on its way back: from here on it must stay out, and is watched again."""
+    deployment.taken_out.filter(put_back_at=None).update(return_ordered_at=None)
 
 
 async def _return(access: DeploymentAccess, workers: Iterable[Worker]) -> None:
     async with outbound_client() as client:
         await workers_add(access, client, workers)
+
+
+def return_needs_a_hand(*, deployment: Deployment) -> bool:
+    """Answer whether putting back takes more than an order, such as a restart of the router.
+
+    Raises RouterError where nobody named its kind and it cannot be asked.
+    """
+    adapter = ROUTERS.get(asyncio.run(_kind(deployment_access(deployment))))
+    workers = [worker_from(row.worker) for row in out_of_rotation(deployment)]
+    return any(adapter.restore_note(worker) for worker in workers)
+
+
+async def _kind(access: DeploymentAccess) -> str:
+    async with outbound_client() as client:
+        return await router_kind(access, client)
 
 
 def rotation_look(*, deployment: Deployment) -> RouterStanding:

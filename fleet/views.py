@@ -114,6 +114,7 @@ def deployment_changed(request: PageRequest, name: str) -> HttpResponse:
     _allow_change(request.user)
     deployment = get_object_or_404(Deployment, name=name)
     form = DeploymentForm(request.POST or None, initial=terms_of(deployment))
+    form.tell_costs(deployment)
     if _saved(
         request,
         form,

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ ROOT = Path(__file__).resolve().parent.parent
 @pytest.fixture(scope="session")
 def free_ports() -> Callable[[], int]:
     """Answer a first port of ten that nothing else in this run uses, below the ephemeral range."""
-    taken = iter(range(22_000 + os.getpid() % 400 * 20, 31_000, 10))
+    places = range(22_000, 31_000, 10)
+    first = os.getpid() % len(places)
+    taken = cycle([*places[first:], *places[:first]])
     return lambda: next(taken)
 
 

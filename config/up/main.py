@@ -168,6 +168,7 @@ class _Start:
         env["PAGEWARDEN_DATA"] = str(self.folder.path)
         env["PAGEWARDEN_SECRET_KEY_FILE"] = str(keys.key_path(self.folder, keys.SECRET_KEY))
         env["PAGEWARDEN_SEALING_KEY_FILE"] = str(keys.key_path(self.folder, keys.SEALING_KEY))
+        env["PAGEWARDEN_PROOF_KEY_FILE"] = str(keys.key_path(self.folder, keys.PROOF_KEY))
         env["PAGEWARDEN_PORT"] = str(self.wish.port)
         return env
 

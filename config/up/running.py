@@ -30,6 +30,7 @@ def _key_files(folder: DataFolder) -> dict[str, str]:
     files = {
         "PAGEWARDEN_SECRET_KEY_FILE": keys.key_path(folder, keys.SECRET_KEY),
         "PAGEWARDEN_SEALING_KEY_FILE": keys.key_path(folder, keys.SEALING_KEY),
+        "PAGEWARDEN_PROOF_KEY_FILE": keys.key_path(folder, keys.PROOF_KEY),
     }
     found = {name: str(file) for name, file in files.items() if file.is_file()}
     return found | ({"PAGEWARDEN_DATA": str(folder.path)} if found else {})

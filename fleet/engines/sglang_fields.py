@@ -12,8 +12,10 @@ from typing import Final
 from fleet.contract import Answer
 from fleet.engines.answers import OK, Reduction, drop_body, reduce_json
 from fleet.engines.documents import Shape, as_list, as_object, keep
+from fleet.engines.partly import PartialReader
+from fleet.engines.plain import Glance
 from fleet.engines.prometheus import page_fault, reduce_metrics
-from fleet.engines.sglang_spill import SPILL, with_spill_paths
+from fleet.engines.sglang_spill import OWN_PATH, PLACES, SPILL, with_spill_paths
 
 SERVER_INFO: Final = ("GET /server_info", "GET /get_server_info")
 MODELS: Final = ("GET /v1/models",)
@@ -192,6 +194,12 @@ _METRICS: Final = frozenset(
     )
 )
 _MOST_ENTRIES: Final = 4096
+_GLANCE: Final = Glance(OWN_PATH)
+#: All that ``_reduce_server_info`` looks at.
+_LOOKED_AT: Final = PartialReader(
+    (*_SERVER_INFO, *PLACES, "startup_time"),
+    {"internal_states": (*_STATE, "memory_usage", "startup_time", "env_vars")},
+)
 
 
 def allow(route: str, answer: Answer) -> Answer:
@@ -201,7 +209,9 @@ def allow(route: str, answer: Answer) -> Answer:
     if route in METRICS:
         return _allow_metrics(answer)
     reduce = _REDUCTIONS.get(route)
-    return drop_body(answer) if reduce is None else reduce_json(answer, reduce)
+    if reduce is None:
+        return drop_body(answer)
+    return reduce_json(answer, reduce, _glimpse if route in SERVER_INFO else None)
 
 
 def _allow_metrics(answer: Answer) -> Answer:
@@ -210,6 +220,11 @@ def _allow_metrics(answer: Answer) -> Answer:
         return drop_body(answer, fault)
     text = reduce_metrics(answer.text or "", names=_METRICS)
     return replace(answer, json=None, text=text, is_redacted=True)
+
+
+def _glimpse(text: str) -> dict[str, object] | None:
+    """Answer what the reduction looks at, where nothing else in the text could matter."""
+    return _LOOKED_AT.read(text) if _GLANCE.shows_no_secret(text) else None
 
 
 def _reduce_server_info(document: Mapping[str, object]) -> dict[str, object]:

@@ -20,6 +20,8 @@ from fleet.engines.prometheus import total_by_name
 from fleet.engines.sglang_evidence import Evidence
 from fleet.reading import Role
 
+#: Floats are spelled as Python does, or old proofs would not hold any more.
+_CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 #: ``disaggregation_mode`` is text in every version, also where nothing is disaggregated.
 _ROLES: Final[Mapping[str, Role]] = {
     "null": Role.UNIFIED,
@@ -137,7 +139,7 @@ def read_start(evidence: Evidence) -> tuple[str | None, str | None]:
     phases += [as_object(as_object(state).get("startup_time")) for state in states]
     if not any(isinstance(one, float) for phase in phases for one in phase.values()):
         return None, _seed(evidence)
-    canonical = json.dumps(phases, sort_keys=True, separators=(",", ":"))
+    canonical = _CANONICAL(phases)
     return hashlib.sha256(canonical.encode()).hexdigest()[:16], _seed(evidence)
 
 

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Final
 
 from fleet.engines.documents import as_object, text_of
+from fleet.engines.known_names import NameRule
 from fleet.jsontext import NotJson, parse_json
 
 #: Name of the one field in which the paths are kept, joined; the settings themselves are dropped.
 SPILL: Final = "spill_paths"
 
 #: Places of a storage backend's own settings; the first is JSON in a text (0.5.5 to 0.5.23).
-_PLACES: Final = ("hicache_storage_backend_extra_config", "extra", "extra_config")
+PLACES: Final = ("hicache_storage_backend_extra_config", "extra", "extra_config")
 _PATH_NAME: Final = re.compile(r"(?:^|_)(?:path|dir|directory|prefix|root)$", re.IGNORECASE)
 _NO_SPILL: Final = re.compile(
     r"config|metadata|master|ssl|cert|key|secret|token|pass|lib|log|model|bin|mount_segment",
     re.IGNORECASE,
 )
 _OWN_NAME: Final = re.compile(r"^(?:ssd|spill|offload|hicache|disk)_", re.IGNORECASE)
+#: Fields that belong to a storage.
+_OWN_NAMES: Final = NameRule(lambda name: _OWN_NAME.search(name) is not None)
 _MOST_PATHS: Final = 8
+#: JSON text in which ``_OWN_NAME`` may find a path, for a glance that knows no names beforehand.
+OWN_PATH: Final = (
+    rb'"(?:ssd|spill|offload|hicache|disk)_(?:[^"\\]|\\.)*(?:path|dir|directory|prefix|root)'
+    rb'(?:\\n)?"[ \t\r\n]*:[ \t\r\n]*"'
+)
 
 
 def with_spill_paths(document: Mapping[str, object]) -> Mapping[str, object]:
@@ -33,15 +40,9 @@ def with_spill_paths(document: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _paths(document: Mapping[str, object]) -> Iterator[str]:
-    for place in _PLACES:
+    for place in PLACES:
         yield from _paths_in(_settings(document.get(place)))
-    yield from _paths_in({name: one for name, one in document.items() if _is_own(name)})
-
-
-@lru_cache(maxsize=8192)
-def _is_own(name: str) -> bool:
-    """Answer whether a field belongs to a storage; nodes show the same few hundred names."""
-    return _OWN_NAME.search(name) is not None
+    yield from _paths_in({name: document[name] for name in _OWN_NAMES.picked(document)})
 
 
 def _settings(value: object) -> Mapping[str, object]:

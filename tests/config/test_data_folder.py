@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from common.exits import ToolError
 from config.up import keys
 from config.up.datadir import claimed, default_path, open_folder, write_private
+from probes.proof_bundle import BrokenProof, open_proof, public_key_of, sign
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -117,3 +119,28 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     os.chown(folder.path / "data-folder.json", 12345, 12345)
     with pytest.raises(ToolError, match="belongs to user id 12345"):
         open_folder(folder.path)
+
+
+def test_the_key_that_signs_proofs_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
+    folder = open_folder(tmp_path / "data")
+    keys.make_keys(folder)
+    path = keys.key_path(folder, keys.PROOF_KEY)
+    assert mode_of(path) == 0o600
+    private = path.read_bytes()
+    envelope = sign(b"{}", private).encode()
+    # What is signed is no proof, but the signature is found to be by this key.
+    with pytest.raises(BrokenProof, match="no proof of a gate"):
+        open_proof(envelope, public_key_of(private).encode())
+    keys.make_keys(folder)
+    assert path.read_bytes() == private
+    # A folder of an earlier version has all keys but this one.
+    made = json.loads((folder.keys / "made.json").read_text())["made"]
+    (folder.keys / "made.json").write_text(
+        json.dumps({"made": [name for name in made if name != keys.PROOF_KEY]})
+    )
+    path.unlink()
+    keys.make_keys(folder)
+    assert path.read_bytes() != private
+    path.unlink()
+    with pytest.raises(ToolError, match="proof-key is missing"):
+        keys.make_keys(folder)

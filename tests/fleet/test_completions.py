@@ -35,7 +35,9 @@ def test_every_recorded_answer_is_read(row: dict[str, Any]) -> None:
         assert completion.prompt_tokens == meta["prompt_tokens"]
         assert completion.completion_tokens == meta["completion_tokens"]
         assert completion.finish == meta["finish_reason"]["type"]
-        assert completion.is_refused == (completion.finish == "abort")
+        said = meta["finish_reason"].get("status_code")
+        assert (completion.event_status, completion.is_refused) == (said, said == 400)
+        assert completion.token_ids == tuple(row["body"].get("output_ids", ()))
     else:
         error = row["body"].get("error", row["body"])
         assert completion.error
@@ -58,6 +60,8 @@ def test_a_plain_answer_is_its_text_alone() -> None:
     }
     completion = read_completion(reply(body))
     assert (completion.text, completion.error, completion.seconds) == ("to be or", "", 0.5)
+    assert (completion.answer, completion.token_ids) == ("to be or", (1, 2))
+    assert (completion.answer_id, completion.said_status) == ("5b0a", 200)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +103,10 @@ def test_an_abort_under_200_is_a_refusal() -> None:
         ({"text": "a", "meta_info": {"prompt_tokens": True}}, "prompt tokens"),
         ({"text": "a", "meta_info": []}, "prompt tokens"),
         ({"error": {"message": LIMIT}}, "exceeds"),
+        ({"choices": []}, "no text"),
+        ({"choices": [7]}, "no text"),
+        ({"choices": [{"text": "a"}]}, "prompt tokens"),
+        ({"choices": [{"text": "a"}], "usage": {"prompt_tokens": -1}}, "prompt tokens"),
     ],
 )
 def test_a_200_that_cannot_be_judged_says_so(body: object, words: str) -> None:
@@ -114,12 +122,59 @@ def test_a_marker_is_found_in_every_part_that_can_carry_text(place: str) -> None
         assert "PW-MARK-1" in read_completion(reply(body, status)).text
 
 
+def test_only_the_first_choice_is_the_answer_and_all_are_searched() -> None:
+    choices = [{"index": 1, "text": "second"}, {"index": 0, "text": "first"}]
+    completion = read_completion(reply({"choices": choices, "usage": {"prompt_tokens": 3}}))
+    assert (completion.answer, completion.error) == ("first", "")
+    assert {"first", "second"} <= set(completion.text.split("\n"))
+
+
+@pytest.mark.parametrize("error", [{"message": LIMIT, "code": 503}, LIMIT, {"message": LIMIT}])
+def test_a_fault_under_200_is_no_refusal(error: object) -> None:
+    completion = read_completion(reply({"error": error}))
+    assert (completion.status, completion.is_refused) == (200, False)
+    assert completion.said_status >= 500
+
+
+def test_a_null_error_is_none() -> None:
+    body = {"error": None, "choices": [{"text": "a"}], "usage": {"prompt_tokens": 3}}
+    completion = read_completion(reply(body))
+    assert (completion.event_status, completion.error, completion.answer) == (None, "", "a")
+
+
+def test_tokens_apart_are_also_found_joined() -> None:
+    places = [{"token": "7Q2M", "top_logprobs": [{"token": "x"}]}, {"token": "9XK4"}]
+    body = {"choices": [{"message": {"content": ""}, "logprobs": {"content": places}}]}
+    assert "7Q2M9XK4" in read_completion(reply(body)).text
+    assert "7Q2M\n" in read_completion(reply(body)).text
+    generated = {"text": "", "meta_info": {"output_token_logprobs": [[-1, 5, "7Q"], [-2, 6, "2M"]]}}
+    completion = read_completion(reply(generated))
+    assert "7Q2M" in completion.text
+    assert completion.token_ids == (5, 6)
+
+
+def test_ids_written_as_words_are_read() -> None:
+    words = {"tokens": ["token_id:5", "token_id:6"]}
+    body = {"choices": [{"text": "ab", "logprobs": words}], "usage": {"prompt_tokens": 1}}
+    assert read_completion(reply(body)).token_ids == (5, 6)
+    words["tokens"][1] = "b"
+    assert read_completion(reply(body)).token_ids == ()
+
+
+def test_ids_beside_log_probabilities_are_read_as_llamacpp_shows_them() -> None:
+    places = [{"id": 7042, "token": " Paris", "logprob": -0.2}, {"id": 30, "token": "."}]
+    choice = {"text": " Paris.", "logprobs": {"content": places}}
+    completion = read_completion(reply({"choices": [choice], "usage": {"prompt_tokens": 5}}))
+    assert (completion.token_ids, completion.error) == ((7042, 30), "")
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["text", "meta_info", "finish_reason", "type", "error", "message", "x"])
+            st.sampled_from(["text", "meta_info", "finish_reason", "type", "error", "message"])
+            | st.sampled_from(["choices", "delta", "usage", "logprobs", "content", "code", "x"])
             | st.text(max_size=4),
             inner,
         )

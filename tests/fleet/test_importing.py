@@ -16,7 +16,8 @@ from common.models import AuditTrail
 from common.roles import NotAllowed
 from fleet.contract import RouterError
 from fleet.discovery import RouterOrder
-from fleet.importing import RouterImport, fleet_export, fleet_import, fleet_import_router
+from fleet.exporting import fleet_export
+from fleet.importing import RouterImport, fleet_import, fleet_import_router
 from fleet.models import Credential, Deployment, Node, Purpose
 from fleet.portable import DocumentError, fleet_text, read_fleet
 from fleet.selectors import deployment_access
@@ -94,7 +95,9 @@ def test_bad_input_names_its_place_and_loses_nothing(text: str, place: str) -> N
 
 
 def test_an_export_comes_back_as_it_was_and_holds_no_key() -> None:
-    imported(fleet_of(P0, D0, headroom="1.5", required_checks=["pair_exposure"]))
+    plans = ["boundary", "reference"]
+    imported(fleet_of(P0, D0, headroom="1.5", required_checks=["pair_exposure"], plans=plans))
+    assert Deployment.objects.get().plans == plans
     credentials_set(
         actor="test",
         deployment=Deployment.objects.get(),

@@ -6,10 +6,11 @@ import pytest
 
 from common.registry import load_plugins
 from fleet.client import OutboundClient
-from fleet.contract import ENGINES, ROUTERS, RouterAccess
+from fleet.contract import ENGINES, ROUTERS, Api, Form, RouterAccess, Speaker
 from fleet.live import NodeAddress, capture_fleet
 from fleet.reading import Reading, Role, went_backwards
-from fleet.speakers import DECODE_SILENT, PairSpeaker, RouterSpeaker, tokenize
+from fleet.speakers import DECODE_SILENT, PairSpeaker, RouterSpeaker
+from fleet.tokenizing import chat_length, detokenize, tokenize
 from tests.deployments import DrillCluster, DrillStarter
 
 load_plugins("fleet.engines")
@@ -107,6 +108,76 @@ async def test_a_fixed_engine_refuses_and_the_pair_client_says_that_decode_waits
         assert len(ids) > 1
         within = await pair.ask(token_ids=ids, max_new_tokens=1, tenant_key="", timeout_s=20)
         assert (within.status, within.prompt_tokens) == (200, len(ids))
+
+
+STREAMED = tuple(Form(api=api, is_streamed=True) for api in Api)
+
+
+@pytest.mark.parametrize("form", STREAMED, ids=lambda form: str(form.api))
+async def test_a_stream_tells_the_same_as_a_whole_answer(
+    form: Form, cluster_of: DrillStarter
+) -> None:
+    cluster = cluster_of("0.5.22")
+    prefill, decode = addresses(cluster)
+    key = cluster.tenants[0]["api_key"]
+    async with OutboundClient() as client:
+        ids = await tokenize(client, prefill, "Repeat this code exactly: 7Q2M9XK4TD1RWZ8CVN5HBJ3F")
+        text = await detokenize(client, prefill, ids)
+        is_chat = form.api is Api.CHAT
+        length = await chat_length(client, prefill, text) if is_chat else len(ids)
+        speakers: list[Speaker] = [
+            PairSpeaker(client=client, prefill=prefill, decode=decode, model=cluster.model),
+            RouterSpeaker(client=client, router_url=cluster.router, model=cluster.model),
+        ]
+        for speaker in speakers:
+            whole, streamed = [
+                await speaker.ask(
+                    token_ids=ids,
+                    max_new_tokens=12,
+                    tenant_key=key,
+                    timeout_s=20,
+                    form=Form(api=form.api, is_streamed=is_streamed),
+                    text=text,
+                )
+                for is_streamed in (False, True)
+            ]
+            assert (whole.answer, whole.error) == (streamed.answer, streamed.error)
+            assert whole.answer
+            assert streamed.token_ids == whole.token_ids
+            assert (streamed.prompt_tokens, streamed.finish) == (length, whole.finish)
+            assert (streamed.frames > 1, whole.frames) == (True, 0)
+            assert streamed.first_token_s is not None
+            assert streamed.first_token_s <= streamed.seconds
+            assert (whole.first_token_s, whole.answer_id != streamed.answer_id) == (None, True)
+
+
+@pytest.mark.parametrize("form", STREAMED, ids=lambda form: str(form.api))
+async def test_a_refusal_under_200_and_silence_of_decode_are_told_apart_in_streams(
+    form: Form, cluster_of: DrillStarter
+) -> None:
+    cluster = cluster_of("0.5.22")
+    prefill, decode = addresses(cluster)
+    async with OutboundClient() as client:
+        pair = PairSpeaker(
+            client=client,
+            prefill=prefill,
+            decode=decode,
+            decode_grace_s=0.3,
+            model=cluster.model,
+        )
+        for length, is_silent in ((FIRST_REFUSED, True), (CONTEXT, False)):
+            answer = await pair.ask(
+                token_ids=[40] * length,
+                max_new_tokens=1,
+                tenant_key="",
+                timeout_s=20,
+                form=form,
+                # The chat template takes the rest.
+                text="(" * (length - await chat_length(client, prefill, "")),
+            )
+            assert (answer.said_status, answer.is_refused) == (400, True)
+            assert (DECODE_SILENT in answer.error) is is_silent
+            assert str(length) in answer.error
 
 
 async def test_a_worker_leaves_the_router_and_comes_back_as_it_was(

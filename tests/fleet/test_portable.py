@@ -34,6 +34,7 @@ deployments = st.builds(
     headroom=st.decimals(min_value=1, max_value=99, places=3),
     granted_tokens=figures,
     required_checks=st.lists(names, max_size=3).map(tuple),
+    plans=st.lists(names, max_size=3).map(tuple),
     tenants=st.dictionaries(st.sampled_from(["tenant_a", "tenant_b"]), names),
     nodes=st.lists(nodes, max_size=4, unique_by=lambda node: node.name).map(tuple),
 )
@@ -75,6 +76,7 @@ def test_what_is_not_said_has_its_default() -> None:
         (document(granted_tokens=1.5), "deployments[0].granted_tokens"),
         (document(advertised_context=2**31), "deployments[0].advertised_context"),
         (document(required_checks=["a", 1]), "deployments[0].required_checks"),
+        (document(plans="boundary"), "deployments[0].plans"),
         (document(tenants=[]), "deployments[0].tenants"),
         (document(tenants={"tenant_c": "x"}), "deployments[0].tenants.tenant_c"),
         (document(nodes={}), "deployments[0].nodes"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleet.engines import prometheus
 from fleet.engines.prometheus import parse_metrics, reduce_metrics, total_by_name
 
 TEXT = """\
@@ -44,3 +45,39 @@ def test_any_text_is_reduced_to_what_reducing_does_not_change(text: str) -> None
         reduced = reduce_metrics(one, names=NAMES)
         assert reduce_metrics(reduced, names=NAMES) == reduced
         parse_metrics(one)
+
+
+SERIES = st.sampled_from(
+    (
+        "sglang:num_running_reqs",
+        'sglang:num_used_tokens{dp_rank="1",tp_rank="0",model_name="a b"}',
+        'x{dp_rank="1",}',
+        'x{dp_rank="1" , engine_type="decode"}',
+        "x{}",
+        "x{dp_rank=1}",
+        'x{dp_rank="1}',
+        'x{dp_rank="1",dp_rank="2"}',
+        'x{a="b#c"}',
+        'x{a="\\""}',
+        "9x",
+        'x_total{a="}"}',
+        '{"x", dp_rank="1"}',
+    )
+) | st.text(alphabet='x{}dp_rank="1,# \\', max_size=20)
+VALUE = (
+    st.floats().map(repr)
+    | st.integers(-(10**25), 10**25).map(str)
+    | st.sampled_from(
+        ("NaN", "+Inf", "1 2", "1e5", "1.", ".5", "0x1", "1_0", "", "1e400", "1E5", "1 # {} 2")
+    )
+)
+
+
+@settings(max_examples=600)
+@given(series=SERIES, value=VALUE, gap=st.sampled_from((" ", "  ", "\t")))
+def test_a_usual_line_is_read_as_the_library_reads_it(series: str, value: str, gap: str) -> None:
+    line = f"{series}{gap}{value}"
+    for labels in (prometheus.KEPT_LABELS, ()):
+        whole = prometheus._parse_any(line, labels) if line and line[0] != "#" else []  # noqa: SLF001
+        for _ in range(2):
+            assert repr(prometheus._parse_line(line, labels)) == repr(whole)  # noqa: SLF001

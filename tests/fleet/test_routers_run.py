@@ -19,7 +19,13 @@ from fleet.models import Deployment, OutOfRotation
 from fleet.reading import Role, Worker
 from fleet.routers.recognise import recognise
 from fleet.services import DeploymentTerms, deployment_add
-from fleet.taking_out import rotation_leave, rotation_list, rotation_look, rotation_return
+from fleet.taking_out import (
+    return_needs_a_hand,
+    rotation_leave,
+    rotation_list,
+    rotation_look,
+    rotation_return,
+)
 from tests.deployments import DrillStarter
 from tests.fleet.real_routers import need, running, small_engine, split_arguments
 
@@ -178,6 +184,7 @@ def test_a_whole_deployment_leaves_a_recognised_router_and_returns(
         for _ in range(2):
             assert len(rotation_leave(deployment=deployment, actor="test")) == len(drill_nodes)
             assert rotation_list(deployment=deployment) == ()
+        assert not return_needs_a_hand(deployment=deployment)
         assert asyncio.run(kind_of(url)) == kind
         assert len(rotation_return(deployment=deployment)) == len(drill_nodes)
         assert facts_of(rotation_list(deployment=deployment)) == before
@@ -206,6 +213,7 @@ def test_a_split_vllm_router_says_before_that_putting_back_needs_a_restart(
         rotation_leave(deployment=deployment, actor="test")
         assert rotation_list(deployment=deployment) == ()
         assert asyncio.run(kind_of(url)) == "vllm-router"
+        assert return_needs_a_hand(deployment=deployment)
         with pytest.raises(RouterError, match="restart it with"):
             rotation_return(deployment=deployment)
         assert OutOfRotation.objects.filter(put_back_at=None).count() == len(drill_nodes)

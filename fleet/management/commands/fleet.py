@@ -14,7 +14,12 @@ from common.registry import UnknownKey
 from fleet.address import parse_url
 from fleet.contract import AddressRefused, RouterError
 from fleet.discovery import RouterOrder
-from fleet.importing import entry_of_found, fleet_export, fleet_import, router_look
+from fleet.exporting import entry_of_found, fleet_export
+from fleet.importing import (
+    CANNOT_BE_RETIRED,
+    fleet_import,
+    router_look,
+)
 from fleet.portable import DeploymentEntry, DocumentError, fleet_text, read_fleet
 
 #: The file name that means standard input and output.
@@ -22,7 +27,7 @@ _PIPE = "-"
 
 
 class Command(BaseCommand):
-    """``fleet export [-o FILE]``, ``fleet import FILE``, ``fleet discover URL --name NAME``."""
+    """``fleet export``, ``fleet import FILE [--prune] [--dry-run]``, ``fleet discover URL``."""
 
     help = "the fleet as JSON: export, import FILE, discover URL"
 
@@ -33,6 +38,12 @@ class Command(BaseCommand):
         importing = acts.add_parser("import", help="store what a file says, all of it or nothing")
         importing.add_argument(
             "file", metavar="FILE", help="a fleet document, - for standard input"
+        )
+        importing.add_argument(
+            "--prune", action="store_true", help="retire nodes that the file no longer lists"
+        )
+        importing.add_argument(
+            "--dry-run", action="store_true", help="say what would be done, and store nothing"
         )
         finding = acts.add_parser("discover", help="what a router lists, as a document to import")
         finding.add_argument("url", metavar="URL", help="the router's address")
@@ -48,23 +59,32 @@ class Command(BaseCommand):
     def handle(self, *, act: str, **options: object) -> None:
         """Do the act. Raises UsageError, ToolError."""
         if act == "import":
-            self._import(str(options["file"]))
+            self._import(str(options["file"]), options)
         elif act == "export":
             self._write(fleet_export(), str(options["output"]))
         else:
             self._discover(options)
 
-    def _import(self, name: str) -> None:
+    def _import(self, name: str, options: dict[str, object]) -> None:
         try:
             text = sys.stdin.read().encode() if name == _PIPE else Path(name).read_bytes()
         except OSError as fault:
             raise UsageError(f"{name} cannot be read: {fault.strerror}") from None
         try:
-            changes = fleet_import(actor=operator_name(), entries=read_fleet(text))
+            changes = fleet_import(
+                actor=operator_name(),
+                entries=read_fleet(text),
+                is_pruning=bool(options["prune"]),
+                is_rehearsal=bool(options["dry_run"]),
+            )
         except DocumentError as fault:
             raise UsageError(f"nothing was imported from {name}: {fault}") from None
         for change in changes:
             self.stdout.write(str(change))
+        if options["dry_run"]:
+            self.stderr.write("a dry run: nothing was stored")
+        if any(change.what == CANNOT_BE_RETIRED for change in changes):
+            raise UsageError(f"{name} cannot be imported with --prune as things stand: see above")
 
     def _discover(self, options: dict[str, object]) -> None:
         """Print what a router lists; what is not well goes to standard error."""
@@ -85,7 +105,8 @@ class Command(BaseCommand):
         self.stderr.write(f"{found.kind}: {found.counts}; {found.readiness}")
         for problem in found.problems:
             self.stderr.write(f"note: {problem}")
-        self._write((entry_of_found(str(options["name"]), found),), str(options["output"]))
+        entry = entry_of_found(str(options["name"]), found, metrics_url=order.metrics_url)
+        self._write((entry,), str(options["output"]))
 
     def _write(self, entries: tuple[DeploymentEntry, ...], name: str) -> None:
         text = fleet_text(entries)
