@@ -64,6 +64,7 @@ class EventKind(StrEnum):
     AUDIT_ENDED = "audit_ended"
     MARKERS_FOUND = "markers_found"
     ERASED = "entry_erased"
+    ROTATION_WATCHED = "rotation_watched"
 
 
 class IncidentError(Exception):

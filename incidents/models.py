@@ -30,6 +30,7 @@ class Incident(models.Model):
     Moments are None until they happen. ``impact_start_at`` with ``impact_basis`` is the earliest
     moment from which requests may have been hit, and how that is known. ``head_sequence`` and
     ``head_digest`` are the last link of the timeline's chain, so that a cut-off end shows.
+    ``rotation_told`` is the key of the last change of its router that the timeline tells.
     """
 
     year = models.PositiveSmallIntegerField()
@@ -55,6 +56,7 @@ class Incident(models.Model):
     closed_at = models.DateTimeField(null=True, blank=True)
     head_sequence = models.PositiveIntegerField(default=0)
     head_digest = models.CharField(max_length=64, default=GENESIS)
+    rotation_told = models.BigIntegerField(default=0)
 
     class Meta:
         ordering = ("-year", "-number")

@@ -19,6 +19,7 @@ from incidents.postmortem import ChainState, Duration, Entry, Moments, Window, d
 from incidents.selectors.incidents import standing_moments
 from incidents.selectors.timelines import chain_state, status_changes, timeline
 from probes.models import CanaryRow, Finding
+from probes.round_lines import Marks, row_lines
 
 #: An entry recorded later than this after it happened says so.
 _LATE_S = 60
@@ -139,10 +140,11 @@ def _line(entry: Entry) -> Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerLine:
-    """One sealed answer of an audit, by what may be said of it."""
+    """One sealed answer of an audit, by what may be said of it, and whose markers are in it."""
 
     row: CanaryRow
     document: Mapping[str, Any]
+    marks: tuple[Marks, ...] = ()
 
 
 def answers_of(audit_pk: int) -> tuple[AnswerLine, ...]:
@@ -151,7 +153,7 @@ def answers_of(audit_pk: int) -> tuple[AnswerLine, ...]:
         CanaryRow.objects.filter(audit=audit_pk).exclude(sealed_answer=b"").defer("sealed_answer")
     )
     return tuple(
-        AnswerLine(row=row, document=row.document)
-        for row in rows
-        if row.document.get("part") != "fill"
+        AnswerLine(row=line.row, document=line.document, marks=line.marks)
+        for line in row_lines(list(rows))
+        if not line.is_filler
     )

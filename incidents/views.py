@@ -31,6 +31,7 @@ from incidents.services import (
     row_unseal,
 )
 from probes.models import Audit, CanaryRow, Finding
+from probes.selectors import findings_ranked
 
 #: How many incidents the list shows.
 _LISTED = 100
@@ -236,7 +237,7 @@ def deployment_incident(request: PageRequest, name: str) -> HttpResponse:
     context = {
         "deployment": deployment,
         "incident": incident_open_of(deployment),
-        "findings": list(deployment.findings.filter(resolved_at=None)),
+        "findings": [one.finding for one in findings_ranked(deployment)],
     }
     return page(
         request,

@@ -8,7 +8,8 @@ from decimal import Decimal
 
 from common.exits import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_PASS, EXIT_TOOL, UsageError
 from common.verdicts import Verdict
-from fleet.contract import ENGINES, NodeCapture
+from fleet.contract import NodeCapture
+from fleet.keyless import read_capture
 from fleet.reading import FleetReading
 from probes.judgement import Judgement
 from probes.limits import least_context
@@ -27,7 +28,7 @@ def fleet_of(
     captures: Iterable[NodeCapture], *, headroom: Decimal, advertised: int | None
 ) -> FleetReading:
     """Answer the readings that saved answers amount to."""
-    readings = tuple(ENGINES.get(one.engine).read(one) for one in captures)
+    readings = tuple(map(read_capture, captures))
     return FleetReading(readings=readings, headroom=headroom, advertised=advertised)
 
 

@@ -13,7 +13,11 @@ class ProbesConfig(AppConfig):
     name = "probes"
 
     def ready(self) -> None:
-        """Import every gate, plan and the sweep."""
+        """Import every gate, plan, the sweep, and what this floor tells the one below."""
         load_plugins("probes.gates")
         load_plugins("probes.plans")
-        from probes import sweeps  # noqa: F401, PLC0415 - it needs the models
+        from probes import (  # noqa: PLC0415 - they need the models
+            plan_costs,  # noqa: F401
+            retire_objection,  # noqa: F401
+            sweeps,  # noqa: F401
+        )

@@ -13,7 +13,7 @@ from typing import NoReturn
 from common.exits import UsageError
 from common.registry import load_plugins
 from fleet.address import parse_url
-from fleet.captures import parse_context, parse_headroom
+from fleet.capture_figures import parse_context, parse_headroom
 from fleet.contract import ENGINES, AddressRefused
 from fleet.endpoint import place_of
 from fleet.live import NodeAddress

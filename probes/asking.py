@@ -20,7 +20,8 @@ from fleet.contract import (
     RouterAccess,
 )
 from fleet.endpoint import place_of
-from fleet.live import NodeAddress, capture_fleet
+from fleet.keyless import capture_and_try
+from fleet.live import NodeAddress
 from fleet.reading import Worker
 from fleet.routers.recognise import recognise
 from probes.arguments import NodesAsked
@@ -76,7 +77,7 @@ async def look_at_nodes(
 
 async def _look_once(client: Outbound, asked: NodesAsked) -> Look:
     found = await _discover(client, asked) if asked.router_url else _Discovered(nodes=asked.nodes)
-    captures = await capture_fleet(client, found.nodes, key=asked.key, admin_key=asked.admin_key)
+    captures = await capture_and_try(client, found.nodes, key=asked.key, admin_key=asked.admin_key)
     promised = [one for one in (asked.context, found.context) if one is not None]
     return Look(
         captures=tuple(captures), problems=found.problems, advertised=max(promised, default=None)

@@ -1,65 +1,57 @@
-"""Read model of the audit page: checks in order of weight, canary rows as people read them."""
+"""Read model of the audit page: checks in order of weight, rounds under the plan that they are of."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from common.verdicts import WORST_FIRST, Verdict
-from probes.models import Audit, AuditCheck, CanaryRow
+from probes.canary.contract import PLANS
+from probes.canary.controls import count_of
+from probes.canary.exclusion import excluded_rate, excluded_rate_999
+from probes.models import Audit, AuditCheck
+from probes.round_charts import Drawing, drawing_of
+from probes.round_lines import RoundLines, round_lines, row_lines
+
+#: What rounds are called that ran before an audit kept which plan they were of.
+_UNNAMED = "canary"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignMarks:
-    """Markers of one other request in an answer: whose, and from which of its pages."""
+class DrawnRound:
+    """A round, and what it is drawn as where people would rather look than read."""
 
-    tenant: str
-    request: str
-    pages: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowLine:
-    """One canary request: what was sent, what came back, and any marker that was not its own."""
-
-    row: CanaryRow
-    document: Mapping[str, Any]
-    foreign: tuple[ForeignMarks, ...] = ()
-
-    @property
-    def outcome(self) -> str:
-        """Answer the outcome's key."""
-        return str(self.document.get("outcome", ""))
-
-    @property
-    def is_unread(self) -> bool:
-        """Answer whether nothing of its own prompt came back in an answer."""
-        return self.document.get("echo") == "missing"
-
-    @property
-    def is_wrong(self) -> bool:
-        """Answer whether the engine did what it must not do with this request."""
-        served_a_refusal = self.document.get("duty") == "refusal" and self.outcome in {
-            "answered",
-            "cut_short",
-        }
-        return bool(self.foreign) or served_a_refusal
+    lines: RoundLines
+    drawing: Drawing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundLines:
-    """The rows of one round; fillers of the same kind are counted, not listed."""
+class PlanRounds:
+    """The rounds of one plan: what they came to together, and what a pass of it excludes."""
 
-    number: int
-    asked: tuple[RowLine, ...]
-    fillers: tuple[RowLine, ...]
+    key: str
+    title: str
+    verdict: str
+    excludes: str
+    rounds: tuple[DrawnRound, ...]
 
     @property
-    def filled_tokens(self) -> int:
-        """Answer how many tokens the fillers sent."""
-        return sum(int(line.document.get("length") or 0) for line in self.fillers)
+    def estimate(self) -> int | None:
+        """Answer what its rounds were to cost at most; None while that is not kept."""
+        return _summed(self, "estimated_tokens")
+
+    @property
+    def spent(self) -> int | None:
+        """Answer what its rounds did cost. Unit: tokens."""
+        return _summed(self, "spent_tokens")
+
+    @property
+    def seconds(self) -> float:
+        """Answer how long its requests took."""
+        heads = [one.lines.head.get("cost") or {} for one in self.rounds]
+        return sum(float(cost.get("seconds") or 0.0) for cost in heads)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +60,7 @@ class AuditPage:
 
     audit: Audit
     checks: tuple[AuditCheck, ...]
-    rounds: tuple[RoundLines, ...]
+    plans: tuple[PlanRounds, ...]
     counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -86,21 +78,17 @@ class AuditPage:
         """Answer what is under way."""
         return str(self.audit.progress.get("label") or self.audit.state)
 
-    @property
-    def is_leaking(self) -> bool:
-        """Answer whether a marker of another request was found."""
-        return any(line.foreign for one in self.rounds for line in (*one.asked, *one.fillers))
-
 
 def audit_page(audit: Audit) -> AuditPage:
-    """Answer all that the page of one audit shows, in two queries."""
+    """Answer all that the page of one audit shows, in three queries at most."""
     checks = sorted(audit.checks.all(), key=_weight)
-    lines = [_row_line(row) for row in audit.rows.defer("sealed_answer")]
-    numbers = sorted({line.row.round_number for line in lines})
+    rounds = round_lines(audit, row_lines(list(audit.rows.defer("sealed_answer"))))
     return AuditPage(
         audit=audit,
         checks=tuple(checks),
-        rounds=tuple(_round(number, lines) for number in numbers),
+        plans=tuple(
+            _plan(key, tuple(group), checks) for key, group in groupby(rounds, key=_plan_of)
+        ),
         counts={
             str(verdict): sum(check.verdict == verdict for check in checks)
             for verdict in WORST_FIRST
@@ -114,29 +102,45 @@ def _weight(check: AuditCheck) -> tuple[bool, int, int]:
     return (not check.required, WORST_FIRST.index(Verdict(check.verdict)), check.pk)
 
 
-def _row_line(row: CanaryRow) -> RowLine:
-    return RowLine(row=row, document=row.document, foreign=_foreign_marks(row.document))
+def _plan_of(one: RoundLines) -> str:
+    return str(one.head.get("plan") or _UNNAMED)
 
 
-def _foreign_marks(document: Mapping[str, Any]) -> tuple[ForeignMarks, ...]:
-    """Answer the markers that are not the request's own; one whose owner is unsaid counts."""
-    pages: dict[tuple[str, str], set[int]] = defaultdict(set)
-    for hit in document.get("markers") or []:
-        if hit.get("is_own") is not True:
-            owner = (str(hit.get("tenant")), str(hit.get("request")))
-            pages[owner].update([hit["page"]] if isinstance(hit.get("page"), int) else [])
-    return tuple(
-        ForeignMarks(tenant=tenant, request=request, pages=tuple(sorted(seen)))
-        for (tenant, request), seen in pages.items()
+def _plan(key: str, rounds: tuple[RoundLines, ...], checks: Sequence[AuditCheck]) -> PlanRounds:
+    mine = [check for check in checks if check.check_name.startswith(f"{key}.") and check.required]
+    verdicts = [Verdict(check.verdict) for check in mine]
+    return PlanRounds(
+        key=key,
+        title=PLANS.get(key).title if key in PLANS else "",
+        verdict=str(min(verdicts, key=WORST_FIRST.index)) if verdicts else "",
+        excludes=_excludes(mine),
+        rounds=tuple(DrawnRound(lines=one, drawing=_drawing(key, one)) for one in rounds),
     )
 
 
-def _round(number: int, lines: list[RowLine]) -> RoundLines:
-    mine = [line for line in lines if line.row.round_number == number]
-    return RoundLines(
-        number=number,
-        asked=tuple(line for line in mine if line.document.get("part") != "fill" or line.is_wrong),
-        fillers=tuple(
-            line for line in mine if line.document.get("part") == "fill" and not line.is_wrong
-        ),
+def _excludes(required: Sequence[AuditCheck]) -> str:
+    """Answer which rates a pass of all its required checks excludes; empty where one did not."""
+    counts = [check.figures.get("rounds") for check in required if check.verdict == Verdict.PASS]
+    known = [count for count in counts if isinstance(count, int) and count > 0]
+    if not required or len(known) < len(required):
+        return ""
+    rounds = min(known)
+    likely, surely = excluded_rate(rounds), excluded_rate_999(rounds)
+    shown = count_of(rounds, "clean round")
+    if likely >= 1.0:
+        return f"{shown}, which cannot exclude any rate at 95 % yet"
+    at_999 = f"above {surely:.2g} at 99.9 %" if surely < 1.0 else "none yet at 99.9 %"
+    return (
+        f"{shown} exclude that it happens in a share of rounds above {likely:.2g} at 95 %, {at_999}"
     )
+
+
+def _drawing(key: str, one: RoundLines) -> Drawing | None:
+    lines = sorted((*one.asked, *one.fillers), key=lambda line: line.row.position)
+    return drawing_of(key, [line.document for line in lines])
+
+
+def _summed(plan: PlanRounds, name: str) -> int | None:
+    costs: list[Mapping[str, Any]] = [one.lines.head.get("cost") or {} for one in plan.rounds]
+    known = [int(cost[name]) for cost in costs if name in cost]
+    return sum(known) if known else None

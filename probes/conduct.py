@@ -16,15 +16,19 @@ from fleet.selectors import deployment_access, outbound_client
 from fleet.services import readings_take
 from fleet.taking_out import deployment_drain, rotation_leave, rotation_return
 from probes.canary.between import moved_between
+from probes.canary.contract import PLANS, RoundOrder
+from probes.canary.heads import round_head
 from probes.canary.results import RoundResult, judge_rounds, row_document
 from probes.canary.rounds import Acceptance, Progress
 from probes.canary.rounds import Way as RoundWay
 from probes.canary.runner import run_round
-from probes.deployment_judge import judge_readings
-from probes.following import Answered, Feed, News, follow
+from probes.canary.ways import marker_secret
+from probes.following import Answered, Feed, News, RoundBegan, follow
 from probes.judgement import Judgement
+from probes.judging import judge_deployment
+from probes.marker_registry import secret_keep
 from probes.models import Audit, AuditState, CanaryRow, Way
-from probes.orders import RoundWish, orders_of
+from probes.orders import RoundWish, orders_of, tenants_of
 from probes.outcome import AuditOutcome, audit_finish
 from probes.services import audit_stop
 
@@ -62,9 +66,7 @@ def _conduct(audit: Audit, owner: str, heartbeat: Heartbeat) -> None:
             _cordon(audit)
         access = deployment_access(audit.deployment)
         outcome = (
-            _gates_alone(audit, access)
-            if audit.way == Way.NONE
-            else _rounds(audit, access, heartbeat)
+            _gates_alone(audit) if audit.way == Way.NONE else _rounds(audit, access, heartbeat)
         )
         audit_finish(audit=audit, owner=owner, outcome=outcome)
         if audit.is_cordoning:
@@ -87,13 +89,14 @@ def _begin(audit: Audit) -> None:
     audit.state = AuditState.RUNNING
     audit.started_at = audit.started_at or now()
     audit.progress = {"done": 0, "total": 0, "label": "reading every node"}
-    audit.save(update_fields=["state", "started_at", "progress"])
+    audit.rounds = []
+    audit.save(update_fields=["state", "started_at", "progress", "rounds"])
 
 
-def _gates_alone(audit: Audit, access: DeploymentAccess) -> AuditOutcome:
+def _gates_alone(audit: Audit) -> AuditOutcome:
     look = readings_take(deployment=audit.deployment)
     return AuditOutcome(
-        judgement=judge_readings(access, look.readings), readings_before=look.readings
+        judgement=judge_deployment(audit.deployment, look.readings), readings_before=look.readings
     )
 
 
@@ -104,22 +107,35 @@ def _rounds(audit: Audit, access: DeploymentAccess, heartbeat: Heartbeat) -> Aud
         way=RoundWay.PAIR if audit.way == Way.PAIR else RoundWay.ROUTER,
         acceptance=_acceptance_of(audit),
     )
+    unknown = [name for name in audit.plans if name not in PLANS]
+    if unknown:
+        raise Ended(f"no canary plan is called {unknown[0]} (known: {', '.join(PLANS.all())})")
     recorder = _Recorder(audit, heartbeat)
+    tenants = tenants_of(access)
+    # Before the first marker is sent: whoever finds one must be able to tell where it is from.
+    secret_keep(deployment=audit.deployment, secret=marker_secret(*tenants), tenants=tenants)
 
     async def work(feed: Feed) -> list[RoundResult]:
         async with outbound_client() as client:
-            return [await run_round(order, feed) for order in await orders_of(access, client, wish)]
+            return [await _round(order, feed) for order in await orders_of(access, client, wish)]
 
     results = follow(work, recorder.hear)
     if not results:
         raise Ended("there is no prefill and decode pair to probe: add the nodes first")
-    return _outcome(access, results)
+    return _outcome(audit, results)
 
 
-def _outcome(access: DeploymentAccess, results: Sequence[RoundResult]) -> AuditOutcome:
+async def _round(order: RoundOrder, feed: Feed) -> RoundResult:
+    feed.begin(plan=order.plan, target=order.target)
+    return await run_round(order, feed)
+
+
+def _outcome(audit: Audit, results: Sequence[RoundResult]) -> AuditOutcome:
     before = results[0].before.readings
     after = results[-1].after
-    gates = judge_readings(access, before, rounds=[result.document() for result in results])
+    gates = judge_deployment(
+        audit.deployment, before, rounds=[result.document() for result in results]
+    )
     canary = judge_rounds(results)
     return AuditOutcome(
         judgement=Judgement(
@@ -131,6 +147,7 @@ def _outcome(access: DeploymentAccess, results: Sequence[RoundResult]) -> AuditO
         readings_after=after.readings if after else (),
         cost_tokens=sum(result.spent.tokens for result in results),
         has_rounds=all(result.rows for result in results),
+        rounds=[round_head(number, one) for number, one in enumerate(results, start=1)],
     )
 
 
@@ -151,13 +168,14 @@ class _Recorder:
     def __init__(self, audit: Audit, heartbeat: Heartbeat) -> None:
         self._audit = audit
         self._heartbeat = heartbeat
-        self._round = 1
-        self._last_position = -1
+        self._round = 0
 
     def hear(self, feed: Feed, news: News) -> None:
         """Store one piece of news."""
         if self._heartbeat.is_lost or not self._is_wanted():
             feed.stop()
+        elif isinstance(news, RoundBegan):
+            self._begin(news)
         elif isinstance(news, Progress):
             self._show(news)
         else:
@@ -167,6 +185,12 @@ class _Recorder:
         return Audit.objects.filter(
             pk=self._audit.pk, state=AuditState.RUNNING, deadline_at__gt=now()
         ).exists()
+
+    def _begin(self, began: RoundBegan) -> None:
+        self._round += 1
+        head = {"number": self._round, "plan": began.plan, "target": began.target}
+        self._audit.rounds = [*self._audit.rounds, head]
+        Audit.objects.filter(pk=self._audit.pk).update(rounds=self._audit.rounds)
 
     def _show(self, progress: Progress) -> None:
         Audit.objects.filter(pk=self._audit.pk).update(
@@ -179,9 +203,6 @@ class _Recorder:
         )
 
     def _keep(self, answered: Answered) -> None:
-        if answered.row.position <= self._last_position:
-            self._round += 1
-        self._last_position = answered.row.position
         row = CanaryRow(
             audit=self._audit,
             round_number=self._round,

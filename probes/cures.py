@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from fleet.reading import FleetReading, Reading, Role
+from probes.gates.pair_layout import BACKEND
 from probes.judgement import Check, Remedy
 from probes.limits import SGLANG
 from probes.versions import (
@@ -16,12 +18,14 @@ from probes.versions import (
     is_since,
     place_version,
 )
-from probes.vouched import BATCH_LIMIT, DEFERRED_RELEASE
+from probes.vouched import BATCH_LIMIT, DEFERRED_RELEASE, shows_environment
 from probes.what_if import change, outlook, with_flags
 
 _CHECKSUM = "disaggregation_enable_kv_checksum"
 #: Pages a call, the default that upstream first proposed (change 32758).
 PAGES_A_CALL = 1024
+#: The engine's own word for a setting that nobody made.
+NONE = "null"
 _FLAG_OF: Mapping[str, str] = {
     "kv_cache_dtype": "--kv-cache-dtype",
     "dtype": "--dtype",
@@ -67,20 +71,56 @@ def for_layout(fleet: FleetReading, check: Check) -> Iterator[Remedy]:
 
 
 def _follow(fleet: FleetReading, check: Check, action: str) -> Iterator[Remedy]:
+    """Answer what decode needs to show what prefill shows; flags only where they alone close it."""
     decode = check.target.partition("/")[2]
-    flags = []
-    for name, values in check.figures.items():
-        wanted = str(values).partition(" / ")[0]
-        if name in _FLAG_OF and wanted != "null":
-            flags.append(f"{_FLAG_OF[name]} {wanted}")
     node = _node(fleet, decode)
-    known = flags and node is not None and node.engine == SGLANG
+    if node is None:
+        return
+    wanted = {
+        name: str(values).partition(" / ")[0]
+        for name, values in check.figures.items()
+        if name != BACKEND
+    }
+    then = outlook(change(fleet, [decode], _shows(wanted)), check)
+    flags = [f"{_FLAG_OF[name]} {value}" for name, value in wanted.items() if _is_set(name, value)]
+    unset = [_FLAG_OF[name] for name, value in wanted.items() if name in _FLAG_OF and value == NONE]
+    others = [name for name in wanted if name not in _FLAG_OF]
+    by_flags = node.engine == SGLANG and then.is_closed and not others
+    told = [f"{decode} without {', '.join(unset)}" if unset else ""]
+    if others and node.engine == SGLANG:
+        told += [f"{decode} with {', '.join(flags)}" if flags else ""]
+        told += [f"the same {', '.join(others)} on both sides, which no flag alone gives"]
     yield Remedy(
         check=check.check,
         target=check.target,
-        action=action,
-        flags={decode: tuple(flags)} if known else {},
+        action="; ".join([action, *filter(None, told)]),
+        flags={decode: tuple(flags)} if by_flags and flags else {},
     )
+
+
+def _is_set(name: str, value: str) -> bool:
+    return name in _FLAG_OF and value != NONE
+
+
+def _shows(wanted: Mapping[str, str]) -> Callable[[Reading], Reading]:
+    """Answer the change to these terms of a page and these parallel sizes."""
+
+    def make(reading: Reading) -> Reading:
+        context = wanted.get("context", "")
+        return replace(
+            reading,
+            context=int(context) if context.isdecimal() else reading.context,
+            layout=_followed(reading.layout, wanted),
+            parallel=_followed(reading.parallel, wanted),
+        )
+
+    return make
+
+
+def _followed(
+    shown: Mapping[str, str | None], wanted: Mapping[str, str]
+) -> Mapping[str, str | None]:
+    return {name: wanted.get(name, value) for name, value in shown.items()}
 
 
 def for_release(fleet: FleetReading, check: Check) -> Iterator[Remedy]:
@@ -126,6 +166,8 @@ def for_transfer(fleet: FleetReading, check: Check) -> Iterator[Remedy]:
     heeds = bool(node.version) and place_version(node.engine, node.version).guards is not None
     heeds = heeds and is_since(str(node.version), BATCH_LIMIT_SINCE)
     also = "" if heeds else f", and upgrade it to {BATCH_LIMIT_SINCE} or later"
+    if not shows_environment(node):
+        also += f"; then attest {BATCH_LIMIT}={PAGES_A_CALL}, for it does not show its environment"
     yield Remedy(
         check=check.check,
         target=check.target,

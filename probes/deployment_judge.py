@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fleet.access import DeploymentAccess
@@ -10,7 +10,7 @@ from fleet.reading import FleetReading, Reading
 from probes.contract import DEFAULT_REQUIRED
 from probes.exercised import refusals_exercised
 from probes.judge import judge_fleet
-from probes.judgement import Judgement
+from probes.judgement import Check, Judgement
 
 
 def fleet_reading(access: DeploymentAccess, readings: Sequence[Reading]) -> FleetReading:
@@ -21,12 +21,19 @@ def fleet_reading(access: DeploymentAccess, readings: Sequence[Reading]) -> Flee
 
 
 def judge_readings(
-    access: DeploymentAccess, readings: Sequence[Reading], *, rounds: Sequence[object] = ()
+    access: DeploymentAccess,
+    readings: Sequence[Reading],
+    *,
+    rounds: Sequence[object] = (),
+    also: Iterable[Check] = (),
 ) -> Judgement:
-    """Answer what the gates say of these readings, and of rounds sent to the same processes."""
+    """Answer what the gates say of these readings, and of rounds sent to the same processes.
+
+    ``also`` are checks made elsewhere; their own ``required`` stands.
+    """
     fleet = fleet_reading(access, readings)
     fleet = replace(fleet, refused=refusals_exercised(readings, rounds))
-    return judge_fleet(fleet, required=access.required_checks or DEFAULT_REQUIRED)
+    return judge_fleet(fleet, required=access.required_checks or DEFAULT_REQUIRED, also=also)
 
 
 def judge_briefly(access: DeploymentAccess, readings: Sequence[Reading]) -> Judgement:

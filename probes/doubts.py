@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from fleet.reading import Reading, Role
+from probes.once import once_per_reading
 
 _MODES = {Role.PREFILL: "prefill", Role.DECODE: "decode", Role.UNIFIED: "null"}
 
 
+@once_per_reading
 def doubt_about(reading: Reading) -> str:
     """Answer why this node cannot be judged at all, or nothing where it can."""
     if not reading.is_read:

@@ -22,7 +22,15 @@ class Answered:
     text: str = field(repr=False)
 
 
-News = Progress | Answered
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundBegan:
+    """The next round begins: all rows that follow are its own."""
+
+    plan: str
+    target: str
+
+
+News = Progress | Answered | RoundBegan
 T = TypeVar("T")
 
 
@@ -36,6 +44,10 @@ class Feed(Observer):
     def stop(self) -> None:
         """Pull the kill switch: nothing more is sent."""
         self._stop.set()
+
+    def begin(self, *, plan: str, target: str) -> None:
+        """Hand on that a round begins."""
+        self._news.put(RoundBegan(plan=plan, target=target))
 
     async def is_stopped(self) -> bool:
         """Answer whether the kill switch was pulled."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-from django.contrib.auth.models import User
+from typing import Protocol
 
 from common.registry import UnknownKey
-from common.roles import Role, require_role
 from common.trail import record
 from common.verdicts import Verdict
 from fleet.contract import RouterError
@@ -16,11 +14,12 @@ from fleet.endpoint import is_same_place, may_be_same_place
 from fleet.models import Deployment, Node
 from fleet.reading import Reading, Worker
 from fleet.reading import Role as NodeRole
-from fleet.selectors import deployment_access, nodes_current, out_of_rotation
+from fleet.rotation import Breakers
+from fleet.selectors import nodes_current, out_of_rotation
 from fleet.services import readings_take
 from fleet.taking_out import rotation_list, rotation_look, worker_enter, worker_leave
-from probes.deployment_judge import judge_readings
 from probes.judgement import Judgement
+from probes.judging import judge_deployment
 
 
 class JoinRefused(Exception):
@@ -29,11 +28,15 @@ class JoinRefused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinLine:
-    """One node as its router lists it; ``may_ask`` says that a join can be asked for."""
+    """One node as its router lists it; ``may_ask`` says that a join can be asked for.
+
+    ``breaker`` is empty where it is not known.
+    """
 
     node: Node
     state: str
     may_ask: bool
+    breaker: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,23 @@ class RouterView:
     lines: tuple[JoinLine, ...] = ()
     strangers: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    breakers: Breakers | None = None
     problem: str = ""
+
+    @property
+    def listed_count(self) -> int:
+        """Answer how many nodes of the deployment it lists."""
+        return sum(not line.may_ask for line in self.lines)
+
+    @property
+    def has_breakers(self) -> bool:
+        """Answer whether its circuit breakers could be read."""
+        return self.breakers is not None and not self.breakers.problem
+
+    @property
+    def not_closed(self) -> tuple[JoinLine, ...]:
+        """Answer the listed nodes whose breaker is not known to be closed."""
+        return tuple(line for line in self.lines if not line.may_ask and line.breaker != "closed")
 
 
 def router_view(deployment: Deployment) -> RouterView:
@@ -62,20 +81,24 @@ def router_view(deployment: Deployment) -> RouterView:
     return RouterView(
         kind=standing.kind,
         readiness=standing.readiness,
-        lines=tuple(_line(node, standing.workers) for node in nodes),
+        lines=tuple(_line(node, standing.workers, standing.breakers) for node in nodes),
         strangers=_strangers(nodes, standing.workers),
         notes=standing.notes,
+        breakers=standing.breakers,
     )
 
 
-def _line(node: Node, workers: Iterable[Worker]) -> JoinLine:
+def _line(node: Node, workers: Iterable[Worker], breakers: Breakers | None) -> JoinLine:
     there = [one for one in workers if is_same_place(one.url, node.url)]
     if not there:
         return JoinLine(node=node, state="not listed", may_ask=True)
     worker = there[0]
     health = "healthy" if worker.is_healthy else (worker.status or "not healthy")
     return JoinLine(
-        node=node, state=f"listed as {worker.role or 'unknown'}, {health}", may_ask=False
+        node=node,
+        state=f"listed as {worker.role or 'unknown'}, {health}",
+        may_ask=False,
+        breaker=breakers.state_at(node.url) if breakers else "",
     )
 
 
@@ -86,30 +109,20 @@ def _strangers(nodes: Iterable[Node], workers: Iterable[Worker]) -> tuple[str, .
     )
 
 
-def node_join(*, person: User, node: Node) -> Judgement:
-    """Let a node into its router after a fresh pass of all required gates; answers that pass.
+class Witness(Protocol):
+    """Who hears how far a join is, and that the router is about to be told."""
 
-    Every node of the deployment is read and judged with it, and read again once it is in: where
-    one of them changed meanwhile it is taken out again. Raises NotAllowed, JoinRefused,
-    RouterError, UnknownKey.
-    """
-    require_role(person, Role.RESPONDER, Role.COMMANDER, to="let a node into its router")
-    _require_open(node)
-    _require_known(node, rotation_list(deployment=node.deployment))
-    before = readings_take(deployment=node.deployment).readings
-    judgement = judge_readings(deployment_access(node.deployment), before)
-    if judgement.verdict is not Verdict.PASS:
-        raise JoinRefused(f"{node} stays out of the router: {_blocking(judgement)}")
-    subject, name = f"{node.deployment.name}/{node.name}", person.get_username()
-    # The intent stands in the trail before the act, so that a killed process leaves a trace.
-    record(actor=name, action="node_joining", subject=subject)
-    _enter(node, before)
-    record(actor=name, action="node_joined", subject=subject)
-    return judgement
+    def reports(self, text: str) -> None:
+        """Hear in one line what is done now."""
+        ...
+
+    def enters(self) -> None:
+        """Hear that the node is let in next; whoever is killed after it must take it out again."""
+        ...
 
 
-def _require_open(node: Node) -> None:
-    """Refuse while the deployment is contained. Raises JoinRefused."""
+def join_check(node: Node) -> None:
+    """Refuse what is known to be wrong before anybody is asked. Raises JoinRefused."""
     if node.retired_at is not None:
         raise JoinRefused(f"{node} is retired: add it as a node first")
     if taken := out_of_rotation(node.deployment):
@@ -117,6 +130,36 @@ def _require_open(node: Node) -> None:
             f"{node.deployment} is out of rotation by {taken[0].taken_out_by}: what was taken out "
             "goes back through its own run or audit, and nothing joins before that"
         )
+
+
+def node_join(*, actor: str, node: Node, witness: Witness) -> Judgement:
+    """Let a node into its router after a fresh pass of all required gates; answers that pass.
+
+    Every node of the deployment is read and judged with it, and read again once it is in: where
+    one of them changed meanwhile it is taken out again. Whoever calls it has checked the actor's
+    role. Raises JoinRefused, RouterError, UnknownKey.
+    """
+    join_check(node)
+    witness.reports("asking the router what it lists")
+    _require_known(node, rotation_list(deployment=node.deployment))
+    witness.reports("reading and judging every node of the deployment")
+    before = readings_take(deployment=node.deployment).readings
+    judgement = judge_deployment(node.deployment, before)
+    if judgement.verdict is not Verdict.PASS:
+        raise JoinRefused(f"{node} stays out of the router: {_blocking(judgement)}")
+    subject = f"{node.deployment.name}/{node.name}"
+    # The intent stands in the trail before the act, so that a killed process leaves a trace.
+    record(actor=actor, action="node_joining", subject=subject)
+    witness.enters()
+    witness.reports("every required gate passed; waiting until the router serves it")
+    _enter(node, before, witness)
+    record(actor=actor, action="node_joined", subject=subject)
+    return judgement
+
+
+def join_withdraw(node: Node) -> None:
+    """Take a node out again whose join nobody saw to its end. Raises RouterError, UnknownKey."""
+    worker_leave(deployment=node.deployment, worker=_worker_of(node))
 
 
 def _require_known(node: Node, listed: tuple[Worker, ...]) -> None:
@@ -156,7 +199,7 @@ def _worker_of(node: Node) -> Worker:
     )
 
 
-def _enter(node: Node, before: Iterable[Reading]) -> None:
+def _enter(node: Node, before: Iterable[Reading], witness: Witness) -> None:
     """Put a node in, and out again where it does not serve as it was judged.
 
     Raises JoinRefused, RouterError.
@@ -167,6 +210,7 @@ def _enter(node: Node, before: Iterable[Reading]) -> None:
     except RouterError as fault:
         worker_leave(deployment=node.deployment, worker=worker)
         raise JoinRefused(f"{node} did not enter the router: {fault}") from None
+    witness.reports("it is in; reading every node once more")
     if problem := _change_since(node, before):
         worker_leave(deployment=node.deployment, worker=worker)
         raise JoinRefused(f"{node} was taken out of the router again: {problem}")

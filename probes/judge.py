@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from common.registry import load_plugins
 from common.verdicts import Verdict
@@ -21,7 +20,7 @@ def judge_fleet(
     *,
     required: Collection[str] = DEFAULT_REQUIRED,
     gates: Mapping[str, Gate] | None = None,
-    also: Iterable[Check] = (),
+    also: Iterable[Check | Skipped] = (),
     with_remedies: bool = True,
 ) -> Judgement:
     """Answer what all gates say of these readings, under a profile of required check names.
@@ -33,14 +32,15 @@ def judge_fleet(
         load_plugins("probes.gates")
         gates = GATES.all()
     found = [
-        (replace(one, required=key in required) if isinstance(one, Check) else one)
+        one.with_required(required=key in required) if isinstance(one, Check) else one
         for key, gate in gates.items()
         for one in _run_gate(key, gate, fleet)
     ]
+    elsewhere = list(also)
     checks = [one for one in found if isinstance(one, Check)]
-    skipped = [one for one in found if isinstance(one, Skipped)]
+    skipped = [one for one in (*found, *elsewhere) if isinstance(one, Skipped)]
     checks.extend(_unregistered(name) for name in required if name not in gates)
-    checks.extend(also)
+    checks.extend(one for one in elsewhere if isinstance(one, Check))
     return Judgement(
         checks=tuple(checks),
         skipped=tuple(skipped),

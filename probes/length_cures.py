@@ -11,7 +11,9 @@ from probes.judgement import Check, Remedy
 from probes.limits import (
     SGLANG,
     SGLANG_MARGIN,
+    SLOTTED,
     advertised_context,
+    context_flag,
     own_context,
     usable_pool,
 )
@@ -27,14 +29,19 @@ from probes.what_if import (
     with_pool,
 )
 
-#: How an engine is told its context.
+#: How an engine is told its context, where its pool is a matter of its own.
 CONTEXT_FLAG = {SGLANG: "--context-length", "vllm": "--max-model-len"}
+_FEWEST_SLOTS = 2
 
 _AGAIN = "then judge again, because a pool moves with every restart"
 
 
 def for_pool(fleet: FleetReading, check: Check) -> Iterator[Remedy]:
-    """Answer the smaller context, and the larger pool."""
+    """Answer the smaller context, and the larger pool; for llama.cpp slots that share none."""
+    node = _node(fleet, check.target)
+    if node is not None and node.engine == SLOTTED:
+        yield from _part_slots(fleet, check, node)
+        return
     yield from _lower_context(fleet, check)
     yield from _raise_pool(fleet, check)
 
@@ -121,7 +128,7 @@ def _raise_pool(fleet: FleetReading, check: Check) -> Iterator[Remedy]:
     if node.flags.get("max_total_tokens") not in {None, "null"}:
         flags.append(f"--max-total-tokens {required}")
     if own is not None and own < context:
-        flags.append(f"{CONTEXT_FLAG.get(node.engine, 'its context')} {context}")
+        flags.append(f"{context_flag(node.engine)} {context}")
     yield Remedy(
         check=check.check,
         target=check.target,
@@ -134,6 +141,42 @@ def _raise_pool(fleet: FleetReading, check: Check) -> Iterator[Remedy]:
         predicted_band=then.band,
         full_length_requests_before=pool / context if isinstance(pool, int) else None,
         full_length_requests_after=required / context,
+    )
+
+
+def _part_slots(fleet: FleetReading, check: Check, node: Reading) -> Iterator[Remedy]:
+    """Answer slots that each take the context and that do not share one pool.
+
+    A smaller --ctx-size makes the pool smaller with it, so no context alone closes this.
+    Source: llama-context.cpp, n_ctx_seq is n_ctx where unified, else n_ctx / n_seq_max.
+    """
+    required, context = check.figures.get("required"), check.figures.get("context")
+    pool, shown = check.figures.get("pool"), node.flags.get("total_slots") or ""
+    if not (isinstance(required, int) and isinstance(context, int)):
+        return
+    count = int(shown) if shown.isdecimal() else 1
+    slots = max(_FEWEST_SLOTS, count, -(-required // context))
+    then = outlook(change(fleet, [node.node], _pool_and_context(slots * context, context)), check)
+    if not then.is_closed:
+        return
+    yield Remedy(
+        check=check.check,
+        target=check.target,
+        action=(
+            f"start {node.node} with {slots} slots of {context:,} tokens each that share nothing, "
+            "and vouch for kv_unified = false; it needs the memory of "
+            f"{slots * context:,} tokens; {_AGAIN}"
+        ),
+        flags={
+            node.node: (
+                f"--ctx-size {slots * context}",
+                f"--parallel {slots}",
+                "--no-kv-unified",
+            )
+        },
+        predicted_band=then.band,
+        full_length_requests_before=pool / context if isinstance(pool, int) else None,
+        full_length_requests_after=float(slots),
     )
 
 

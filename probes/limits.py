@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from fleet.reading import FleetReading, Rank, Reading
+from probes.once import once_per_reading
 
 #: Tokens between a pool or a context and the first length that an SGLang rank refuses for it.
 SGLANG_MARGIN = 6
@@ -18,7 +19,10 @@ SGLANG_MARGIN = 6
 #: Engines whose limits follow the arithmetic above.
 SGLANG = "sglang"
 
-_CONTEXT_FLAGS = {"vllm": "--max-model-len", "llamacpp": "--ctx-size"}
+#: Engine whose --ctx-size is the pool of all slots: a smaller context makes its pool smaller too.
+SLOTTED = "llamacpp"
+
+_CONTEXT_FLAGS = {"vllm": "--max-model-len", SLOTTED: "--ctx-size"}
 
 #: Flag, or a person's word, that tells the sliding window in tokens.
 WINDOW = "sliding_window"
@@ -51,6 +55,7 @@ class Pool:
     gap: str = ""
 
 
+@once_per_reading
 def own_context(reading: Reading) -> int | None:
     """Answer the context that this node advertises, or None where it cannot be known.
 
@@ -106,6 +111,7 @@ def usable_pool(reading: Reading, context: int | None) -> Pool:
     return Pool(tokens=min(_known(figures), default=None), gap="; ".join(gaps))
 
 
+@once_per_reading
 def refusal_limits(reading: Reading) -> Limits:
     """Answer the lowest and the highest first refused length over the ranks.
 

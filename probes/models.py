@@ -7,12 +7,14 @@ import uuid
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models.fields.json import KeyTextTransform
 
 from common.clock import now
 from common.leases import Leased, LeasedQuerySet
 from common.sealing import Sealed
 from common.verdicts import Verdict
 from fleet.models import Deployment, NodeReading
+from probes import job_rows  # noqa: F401 - so that Django finds the models of that module
 from probes.judgement import SECURITY_KINDS, Kind
 
 VERDICTS = [(verdict.value, verdict.value.replace("_", " ")) for verdict in Verdict]
@@ -60,7 +62,8 @@ class AuditQuerySet(LeasedQuerySet["Audit"]):
 class Audit(Leased):
     """One run of gates and canaries over a deployment.
 
-    ``progress`` is {done, total, label}; ``cost_tokens`` what the rounds really sent and asked.
+    ``progress`` is {done, total, label}; ``cost_tokens`` what the rounds really sent and asked;
+    ``rounds`` their heads (probes/canary/heads.py), while one runs its number, plan and target.
     ``is_cordoning`` takes the deployment out of its router before the rounds; it goes back only
     when they pass.
     """
@@ -83,6 +86,7 @@ class Audit(Leased):
     problem = models.CharField(max_length=500, blank=True)
     progress = models.JSONField(default=dict)
     cost_tokens = models.PositiveIntegerField(default=0)
+    rounds = models.JSONField(default=list, db_default=[])
     skipped = models.JSONField(default=list)
     queued_at = models.DateTimeField(default=now)
     started_at = models.DateTimeField(null=True, blank=True)
@@ -146,13 +150,50 @@ class CanaryRow(models.Model):
 
     class Meta:
         ordering = ("audit", "round_number", "position")
+        indexes = (
+            # A marker in a text from anywhere names its request, and nothing else of the row.
+            models.Index(KeyTextTransform("request", "document"), name="row_by_request"),
+        )
 
     def __str__(self) -> str:
         return f"row {self.position} of round {self.round_number} of {self.audit}"
 
 
+class MarkerSecret(models.Model):
+    """The key of the markers of one deployment's tenants, kept for as long as any may turn up.
+
+    It follows from the tenants' keys, so it changes with them; what an earlier one planted is still
+    to be known. ``digest`` is the SHA-256 of the secret.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    deployment = models.ForeignKey(
+        Deployment, on_delete=models.PROTECT, related_name="marker_secrets"
+    )
+    digest = models.CharField(max_length=64)
+    sealed_secret = models.BinaryField()
+    tenants = models.JSONField(default=dict)
+    first_used_at = models.DateTimeField(default=now)
+    last_used_at = models.DateTimeField(default=now)
+
+    secret = Sealed("sealed_secret")
+
+    class Meta:
+        ordering = ("-last_used_at",)
+        constraints = (
+            models.UniqueConstraint(fields=("deployment", "digest"), name="one_row_a_secret"),
+        )
+
+    def __str__(self) -> str:
+        return f"marker key of {self.deployment}"
+
+
 class Proof(models.Model):
-    """A pass bound to the fingerprint of each node; drift, a restart or time voids it."""
+    """A pass bound to the fingerprint of each node; drift, a restart or time voids it.
+
+    ``bundle`` is the same as a signed envelope, for those who are not here; empty where no key
+    was set when it was granted.
+    """
 
     deployment = models.ForeignKey(Deployment, on_delete=models.PROTECT, related_name="proofs")
     audit = models.OneToOneField(Audit, on_delete=models.PROTECT, related_name="proof")
@@ -161,6 +202,7 @@ class Proof(models.Model):
     expires_at = models.DateTimeField()
     voided_at = models.DateTimeField(null=True, blank=True)
     void_reason = models.CharField(max_length=500, blank=True)
+    bundle = models.TextField(blank=True, default="", db_default="")
 
     class Meta:
         ordering = ("-granted_at", "-pk")
@@ -216,6 +258,7 @@ class Finding(models.Model):
 class ApiToken(models.Model):
     """A key with which a machine may ask for judgements; only its digest is kept.
 
+    Without ``expires_at`` it stands until somebody revokes it.
     ``asked_in_minute`` counts what was asked since ``minute_began_at``, which bounds the rate.
     """
 
@@ -224,6 +267,7 @@ class ApiToken(models.Model):
     made_by = models.CharField(max_length=150)
     made_at = models.DateTimeField(default=now)
     last_used_at = models.DateTimeField(null=True, blank=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     minute_began_at = models.DateTimeField(null=True, blank=True)
     asked_in_minute = models.PositiveIntegerField(default=0)
@@ -233,3 +277,9 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def is_standing(self) -> bool:
+        """Answer whether it still opens the door."""
+        is_over = self.expires_at is not None and self.expires_at <= now()
+        return self.revoked_at is None and not is_over

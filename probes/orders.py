@@ -10,8 +10,10 @@ from fleet.contract import Outbound
 from probes.canary.contract import RoundOrder
 from probes.canary.rounds import Acceptance, Tenant, Way
 from probes.canary.surveying import LiveSurveyor
-from probes.canary.ways import Gateway, marker_secret, tokenizer_of, ways_into
+from probes.canary.ways import Gateway, marker_secret, pair_of, tokenizer_of, ways_into
 
+#: What an audit sends where nobody names plans.
+USUAL_PLANS = ("boundary",)
 #: Numbers of the two tenants inside markers.
 _TENANT_A = 1
 _TENANT_B = 2
@@ -49,7 +51,8 @@ async def orders_of(
     )
     survey = await surveyor.survey()
     tokenizer = tokenizer_of(gateway, survey, access.nodes)
-    tenant_a, tenant_b = _tenants(access)
+    direct = pair_of(gateway, survey=survey, named=access.nodes)
+    tenant_a, tenant_b = tenants_of(access)
     return tuple(
         RoundOrder(
             plan=plan,
@@ -63,8 +66,10 @@ async def orders_of(
             secret=marker_secret(tenant_a, tenant_b),
             seed=seed,
             reached=way_in.reached,
+            dialect=way_in.dialect,
             grant_tokens=access.granted_tokens or None,
             acceptance=wish.acceptance,
+            direct=direct,
         )
         for plan in wish.plans
         for seed in wish.seeds
@@ -72,7 +77,8 @@ async def orders_of(
     )
 
 
-def _tenants(access: DeploymentAccess) -> tuple[Tenant, Tenant]:
+def tenants_of(access: DeploymentAccess) -> tuple[Tenant, Tenant]:
+    """Answer the two tenants that probe a deployment, as markers number them."""
     return (
         Tenant(number=_TENANT_A, name=access.tenant_a.name, key=access.tenant_a.key),
         Tenant(number=_TENANT_B, name=access.tenant_b.name, key=access.tenant_b.key),

@@ -12,7 +12,7 @@ from django.db import transaction
 from common.clock import now
 from common.verdicts import WORST_FIRST, Verdict
 from fleet.models import Deployment, NodeReading
-from fleet.reading import Reading
+from fleet.reading import FleetReading, Reading
 from fleet.services import readings_store
 from probes.judgement import Check, Judgement, Kind, remedy_document
 from probes.models import (
@@ -23,12 +23,14 @@ from probes.models import (
     Finding,
     Proof,
 )
+from probes.signing import bundle_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditOutcome:
     """What an audit came to; ``cost_tokens`` is what its rounds really sent and asked.
 
+    ``rounds`` are their heads (probes/canary/heads.py).
     ``stored`` are the rows of ``readings_before`` where a sweep has stored them already.
     """
 
@@ -37,6 +39,7 @@ class AuditOutcome:
     readings_after: Sequence[Reading] = ()
     cost_tokens: int = 0
     has_rounds: bool = False
+    rounds: Sequence[Mapping[str, object]] = ()
     stored: Sequence[NodeReading] = ()
 
 
@@ -56,6 +59,7 @@ def audit_finish(*, audit: Audit, owner: str, outcome: AuditOutcome) -> bool:
         headline=headline_of(outcome.judgement)[:500],
         skipped=[{"check": one.check, "reason": one.reason} for one in outcome.judgement.skipped],
         cost_tokens=outcome.cost_tokens,
+        rounds=[dict(one) for one in outcome.rounds],
         progress={**audit.progress, "label": "done"},
         ended_at=now(),
     )
@@ -170,8 +174,20 @@ def _proof_settle(audit: Audit, outcome: AuditOutcome) -> None:
         deployment=audit.deployment,
         audit=audit,
         fingerprints=fingerprints_of(readings),
+        bundle=bundle_of(
+            _judged(audit.deployment, readings), outcome.judgement, granted_at=granted_at
+        ),
         granted_at=granted_at,
         expires_at=granted_at + timedelta(hours=settings.PROOF_LASTS_HOURS),
+    )
+
+
+def _judged(deployment: Deployment, readings: Sequence[Reading]) -> FleetReading:
+    """Answer what was judged, under the terms that the deployment had when the audit began."""
+    return FleetReading(
+        readings=tuple(readings),
+        headroom=deployment.headroom.normalize(),
+        advertised=deployment.advertised_context,
     )
 
 

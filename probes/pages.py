@@ -11,11 +11,12 @@ from django.db.models import QuerySet
 
 from common.verdicts import WORST_FIRST, Verdict
 from fleet.models import Deployment, Node, NodeReading, OutOfRotation
+from fleet.rotation_rows import RotationWatch
 from probes.charts import PoolBar, pool_figure
 from probes.history import HistoryLine
 from probes.judgement import Kind
-from probes.models import Audit, AuditCheck, AuditState, Finding, Proof
-from probes.selectors import changes_newest
+from probes.models import Audit, AuditCheck, AuditState, Proof
+from probes.selectors import RankedFinding, changes_newest, findings_ranked
 from probes.standing import Standing, standing_of
 
 POOL_CHECK = "pool_covers_context"
@@ -66,13 +67,14 @@ class DeploymentPage:
     line: DeploymentLine
     nodes: tuple[NodeLine, ...]
     pairs: tuple[AuditCheck, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[RankedFinding, ...]
     taken_out: tuple[OutOfRotation, ...]
     proof: Proof | None
     audits: tuple[Audit, ...]
     keys: tuple[str, ...]
     excludes: str
     history: tuple[HistoryLine, ...] = ()
+    watch: RotationWatch | None = None
 
     @property
     def is_exposed(self) -> bool:
@@ -128,13 +130,14 @@ def deployment_page(deployment: Deployment) -> DeploymentPage:
         line=line,
         nodes=tuple(_node_line(node, readings.get(node.pk), figures) for node in nodes),
         pairs=tuple(check for check in checks if check.check_name == PAIR_CHECK),
-        findings=tuple(deployment.findings.filter(resolved_at=None)),
+        findings=findings_ranked(deployment),
         taken_out=tuple(deployment.taken_out.filter(put_back_at=None)),
         proof=proof,
         audits=audits,
         keys=tuple(one.get_purpose_display() for one in deployment.credentials.defer("sealed")),
         excludes=_excludes(proof),
         history=changes_newest(deployment),
+        watch=RotationWatch.objects.filter(deployment=deployment).first(),
     )
 
 
@@ -241,7 +244,8 @@ def _newest(audits: QuerySet[Audit], deployments: Sequence[int]) -> list[Audit]:
 
 def _proofs(deployments: Sequence[int]) -> dict[int, Proof]:
     newest = (
-        Proof.objects.filter(deployment__in=deployments)
+        Proof.objects.defer("bundle")
+        .filter(deployment__in=deployments)
         .order_by("deployment_id", "-granted_at", "-pk")
         .distinct("deployment_id")
     )

@@ -21,7 +21,8 @@ def judge_pairs(
 
     With ``needs_both`` a side that nobody named is inconclusive; else the gate does not apply.
     """
-    for prefill, decode in fleet.pairs:
+    pairs = fleet.pairs
+    for prefill, decode in pairs:
         verdict, reason, figures = judge_pair(prefill, decode)
         yield Check(
             check=check,
@@ -34,7 +35,7 @@ def judge_pairs(
     strays = [_stray(reading, check, kind) for reading in fleet.readings if is_stray(reading)]
     yield from strays
     missing = _missing_side(fleet)
-    if fleet.pairs or (strays and missing is None):
+    if pairs or (strays and missing is None):
         return
     if missing is None:
         yield Skipped(check=check, reason="no node is a prefill or decode node: there is no pair")
@@ -100,6 +101,9 @@ def compare_terms(
     doubts = [doubt for doubt in (doubt_about(one.reading) for one in (prefill, decode)) if doubt]
     if doubts:
         return Verdict.INCONCLUSIVE, "; ".join(doubts), {}
+    both = f"{prefill.reading.node} and {decode.reading.node}"
+    if _say_the_same(prefill, decode, wanted):
+        return Verdict.PASS, f"{both} agree in {', '.join(sorted(prefill.terms))}", {}
     names = sorted({*prefill.terms, *decode.terms, *wanted})
     unlike = {
         name: f"{prefill.terms[name]} / {decode.terms[name]}"
@@ -107,15 +111,23 @@ def compare_terms(
         if None not in {prefill.terms.get(name), decode.terms.get(name)}
         if prefill.terms[name] != decode.terms[name]
     }
-    both = f"{prefill.reading.node} and {decode.reading.node}"
     if unlike:
         told = ", ".join(f"{name} ({values})" for name, values in unlike.items())
         return Verdict.FAIL, f"{both} differ in {told}: {cure}", unlike
     unknown = [*_silences(prefill, names), *_silences(decode, names)]
-    if unknown or not names:
-        told = "; ".join(unknown) or f"{both} show nothing that could be compared"
-        return Verdict.INCONCLUSIVE, told, {}
-    return Verdict.PASS, f"{both} agree in {', '.join(names)}", {}
+    told = "; ".join(unknown) or f"{both} show nothing that could be compared"
+    return Verdict.INCONCLUSIVE, told, {}
+
+
+def _say_the_same(prefill: Terms, decode: Terms, wanted: Iterable[str]) -> bool:
+    """Answer whether both sides show all of the same, and something at all."""
+    return (
+        bool(prefill.terms)
+        and prefill.terms == decode.terms
+        and None not in prefill.terms.values()
+        and all(name in prefill.terms for name in wanted)
+        and not (doubt_about_role(prefill.reading) or doubt_about_role(decode.reading))
+    )
 
 
 def _silences(side: Terms, names: list[str]) -> Iterator[str]:

@@ -141,6 +141,11 @@ def sign(payload: bytes, private_pem: bytes) -> str:
     return json.dumps(envelope, indent=1) + "\n"
 
 
+def public_key_of(private_pem: bytes) -> str:
+    """Answer the public half of a private key, as PEM. Raises BadKey."""
+    return _public_text(_private_key(private_pem))
+
+
 def open_proof(envelope: bytes, public_pem: bytes) -> GateProof:
     """Answer what somebody with this key signed. Raises BadKey, BrokenProof."""
     key = _public_key(public_pem)
@@ -175,10 +180,14 @@ def new_keys() -> tuple[str, str]:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
+    return private.decode(), _public_text(key)
+
+
+def _public_text(key: Ed25519PrivateKey) -> str:
     public = key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
-    return private.decode(), public.decode()
+    return public.decode()
 
 
 def _private_key(pem: bytes) -> Ed25519PrivateKey:

@@ -15,6 +15,7 @@ from common.trail import record
 from fleet.models import Deployment
 from fleet.services import readings_take
 from probes.models import Acceptance, Audit, AuditState, Way
+from probes.orders import USUAL_PLANS
 
 #: What an audit may take before the tick ends it.
 AUDIT_LASTS = timedelta(minutes=30)
@@ -32,11 +33,13 @@ def audit_queue(  # noqa: PLR0913 - keyword-only, and each is asked for by some 
     trigger: str,
     way: Way = Way.ROUTER,
     seeds: Sequence[int] = (),
+    plans: Sequence[str] = (),
     acceptance: Acceptance | None = None,
     is_cordoning: bool = False,
 ) -> Audit:
-    """Store an audit for the workers; each seed is one canary round.
+    """Store an audit for the workers; each seed is one canary round of each plan.
 
+    Without plans named, those of the deployment are run, or the boundary alone.
     The caller wakes a worker after its commit; the tick finds the row in any case.
     """
     rounds = list(seeds) or [secrets.randbits(_SEED_BITS)]
@@ -45,7 +48,7 @@ def audit_queue(  # noqa: PLR0913 - keyword-only, and each is asked for by some 
         requested_by=actor,
         trigger=trigger,
         way=way,
-        plans=[] if way == Way.NONE else ["boundary"],
+        plans=[] if way == Way.NONE else [*(plans or deployment.plans or USUAL_PLANS)],
         seeds=[] if way == Way.NONE else rounds,
         acceptance=acceptance,
         is_cordoning=is_cordoning,
@@ -55,20 +58,29 @@ def audit_queue(  # noqa: PLR0913 - keyword-only, and each is asked for by some 
 
 
 @transaction.atomic
-def audit_request(*, person: User, deployment: Deployment) -> Audit:
-    """Queue an audit that a person asked for. Raises NotAllowed, AuditError."""
+def audit_request(*, person: User, deployment: Deployment, plans: Sequence[str] = ()) -> Audit:
+    """Queue an audit that a person asked for, with these plans or with those of the deployment.
+
+    Raises NotAllowed, AuditError.
+    """
     require_role(person, Role.RESPONDER, Role.COMMANDER, to="run an audit")
     _require_nothing_under_way(deployment)
-    record(actor=person.get_username(), action="audit_requested", subject=deployment.name)
-    return audit_queue(deployment=deployment, actor=person.get_username(), trigger="person")
+    actor = person.get_username()
+    audit = audit_queue(deployment=deployment, actor=actor, trigger="person", plans=plans)
+    record(
+        actor=actor, action="audit_requested", subject=deployment.name, plans=", ".join(audit.plans)
+    )
+    return audit
 
 
 @transaction.atomic
-def audit_queue_alone(*, deployment: Deployment, actor: str, way: Way) -> Audit:
+def audit_queue_alone(
+    *, deployment: Deployment, actor: str, way: Way, plans: Sequence[str] = ()
+) -> Audit:
     """Queue an audit from the shell, unless one is under way. Raises AuditError."""
     _require_nothing_under_way(deployment)
     record(actor=actor, action="audit_requested", subject=deployment.name)
-    return audit_queue(deployment=deployment, actor=actor, trigger="shell", way=way)
+    return audit_queue(deployment=deployment, actor=actor, trigger="shell", way=way, plans=plans)
 
 
 @transaction.atomic

@@ -19,18 +19,23 @@ from fleet.services import Found, readings_keep
 from fleet.sweeping import DeploymentLook
 from probes.deployment_judge import judge_briefly, judge_readings
 from probes.judgement import Check, Judgement
+from probes.judging import stale_caches
 from probes.models import Audit, AuditState, Proof, Way
 from probes.outcome import AuditOutcome, audit_finish, drifted, fingerprints_of, proofs_void
 from probes.services import audit_queue
+from probes.stale_cache import KEY as STALE_CACHE
 
 #: What the newest finished audit of each deployment had its gates say. A canary's check has a dot
 #: in its name; of the gates only that of the advisories has one, before the advisory's own name.
+#: What a storage holds of before is judged where an audit is kept: it costs a look at every past,
+#: and changes only with a node's fingerprint.
 _SAID = """
     SELECT a.deployment_id, md5(COALESCE((
         SELECT string_agg(line, E'\\n' ORDER BY line COLLATE "C") FROM (
             SELECT check_name || ' ' || target || ' ' || verdict || ' ' || required AS line
             FROM probes_auditcheck WHERE audit_id = a.id
                 AND (position('.' in check_name) = 0 OR starts_with(check_name, 'advisories.'))
+                AND check_name <> 'persistent_cache'
         ) lines
     ), ''))
     FROM (
@@ -153,7 +158,8 @@ def digest_of(checks: Iterable[Check]) -> str:
     lines = sorted(
         f"{one.check} {one.target} {one.verdict} {'true' if one.required else 'false'}".encode()
         for one in checks
-        if "." not in one.check or one.check.startswith("advisories.")
+        if one.check != STALE_CACHE
+        and ("." not in one.check or one.check.startswith("advisories."))
     )
     return hashlib.md5(b"\n".join(lines), usedforsecurity=False).hexdigest()
 
@@ -168,7 +174,11 @@ def _keep_audit(case: _Case) -> None:
     owner = owner_name()
     Audit.objects.all().claim(audit.pk, owner=owner)
     outcome = AuditOutcome(
-        judgement=judge_readings(case.swept.look.access, case.swept.look.readings),
+        judgement=judge_readings(
+            case.swept.look.access,
+            case.swept.look.readings,
+            also=stale_caches(case.swept.deployment, case.swept.look.readings),
+        ),
         readings_before=case.swept.look.readings,
         stored=case.rows,
     )

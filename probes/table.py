@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 
 from common.verdicts import WORST_FIRST
 from probes.judgement import Check, Figure, Judgement
@@ -16,13 +17,21 @@ def render_table(judgement: Judgement) -> str:
     rows = [("CHECK", "TARGET", "VERDICT", "FIGURES"), *map(_row, judgement.checks)]
     lines += _aligned(rows)
     lines.append("")
-    for check in sorted(judgement.checks, key=_urgency):
-        lines.append(f"{check.verdict}: {check.check}: {check.reason}")
-        lines += _remedies_of(check, judgement)
+    for alike in _told_together(sorted(judgement.checks, key=_urgency)):
+        names = ", ".join(dict.fromkeys(check.check for check in alike))
+        lines.append(f"{alike[0].verdict}: {names}: {alike[0].reason}")
+        for check in alike:
+            lines += _remedies_of(check, judgement)
     if judgement.skipped:
         lines.append("")
         lines += [f"skipped {one.check}: {one.reason}" for one in judgement.skipped]
     return "\n".join(map(_harmless, lines))
+
+
+def _told_together(checks: Iterable[Check]) -> Iterator[list[Check]]:
+    """Answer runs of checks that say the same for the same reason: it is told once."""
+    for _, alike in groupby(checks, key=lambda check: (check.verdict, check.reason)):
+        yield list(alike)
 
 
 def _remedies_of(check: Check, judgement: Judgement) -> Iterator[str]:

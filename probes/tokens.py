@@ -8,13 +8,17 @@ from datetime import timedelta
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import Q
 
 from common import trail
 from common.clock import now
+from fleet.services import Actor, actor_name
 from probes.models import ApiToken
 
 #: Judgements that one token may ask for in a minute.
 MOST_A_MINUTE = 60
+#: The longest life that can be asked for; longer than that is until revoked.
+MOST_DAYS = 3650
 _MINUTE = timedelta(minutes=1)
 _PREFIX = "pwt_"
 _BYTES = 32
@@ -25,7 +29,7 @@ class TokenError(Exception):
 
 
 class TokenUnknown(Exception):
-    """No such token stands; whether it never did or was revoked is not told."""
+    """No such token stands; whether it never did, ran out or was revoked is not told."""
 
 
 class AskedTooOften(Exception):
@@ -33,33 +37,40 @@ class AskedTooOften(Exception):
 
 
 @transaction.atomic
-def token_add(*, name: str, actor: str) -> str:
-    """Make a token and answer its text, which is never shown again. Raises TokenError."""
+def token_add(*, name: str, actor: Actor, lasts: timedelta | None = None) -> str:
+    """Make a token and answer its text, which is never shown again.
+
+    Without ``lasts`` it stands until it is revoked. Raises NotAllowed, TokenError.
+    """
+    made_by = actor_name(actor, to="issue an API token")
     if ApiToken.objects.filter(name=name).exists():
         raise TokenError(f"a token called {name} was made already: choose another name")
     text = f"{_PREFIX}{secrets.token_urlsafe(_BYTES)}"
-    token = ApiToken(name=name, digest=_digest(text), made_by=actor)
+    token = ApiToken(name=name, digest=_digest(text), made_by=made_by)
+    token.expires_at = token.made_at + lasts if lasts else None
     try:
         token.full_clean()
     except ValidationError as fault:
         raise TokenError(f"{name}: {' '.join(fault.messages)}") from None
     token.save()
-    trail.record(actor=actor, action="api token added", subject=name)
+    ends = token.expires_at.isoformat() if token.expires_at else None
+    trail.record(actor=made_by, action="api token added", subject=name, expires_at=ends)
     return text
 
 
 @transaction.atomic
-def token_revoke(*, name: str, actor: str) -> None:
-    """End a token at once. Raises TokenError where none of that name stands."""
+def token_revoke(*, name: str, actor: Actor) -> None:
+    """End a token at once. Raises NotAllowed, TokenError where none of that name stands."""
+    revoked_by = actor_name(actor, to="revoke an API token")
     count = ApiToken.objects.filter(name=name, revoked_at=None).update(revoked_at=now())
     if not count:
         raise TokenError(f"no token called {name} stands")
-    trail.record(actor=actor, action="api token revoked", subject=name)
+    trail.record(actor=revoked_by, action="api token revoked", subject=name)
 
 
 def token_list() -> list[ApiToken]:
-    """Answer every token, revoked ones too, by name."""
-    return list(ApiToken.objects.all())
+    """Answer every token by name, those that stand before those that are over."""
+    return sorted(ApiToken.objects.all(), key=lambda one: not one.is_standing)
 
 
 @transaction.atomic
@@ -68,11 +79,13 @@ def token_use(*, text: str) -> ApiToken:
 
     Only the digest is looked up, so the time that takes tells nothing of the text.
     """
-    standing = ApiToken.objects.select_for_update().filter(digest=_digest(text), revoked_at=None)
+    at = now()
+    standing = ApiToken.objects.select_for_update().filter(
+        Q(expires_at=None) | Q(expires_at__gt=at), digest=_digest(text), revoked_at=None
+    )
     token = standing.first()
     if token is None:
         raise TokenUnknown
-    at = now()
     if token.minute_began_at is None or at - token.minute_began_at >= _MINUTE:
         token.minute_began_at, token.asked_in_minute = at, 0
     if token.asked_in_minute >= MOST_A_MINUTE:

@@ -93,6 +93,7 @@ def back_end_family(back_end: str) -> str:
     return re.split(r"[_\W]", back_end.lower(), maxsplit=1)[0]
 
 
+@lru_cache(maxsize=1024)
 def release_default(version: str, back_end: str) -> Release | None:
     """Answer what a placed SGLang version does with this back end; None where none is known."""
     parsed = Version(version)
@@ -100,6 +101,7 @@ def release_default(version: str, back_end: str) -> Release | None:
     return rows[-1].get(back_end_family(back_end))
 
 
+@lru_cache(maxsize=1024)
 def is_since(version: str, since: str) -> bool:
     """Answer whether a placed version is this release or a later one."""
     return Version(version) >= Version(since)

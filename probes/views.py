@@ -11,16 +11,15 @@ from django.views.decorators.http import require_GET, require_POST
 
 from common.pages import PageRequest, attempt, page
 from common.queue import after_commit
-from common.registry import UnknownKey
 from common.roles import Role, has_role
-from fleet.contract import RouterError
-from fleet.models import Deployment, Node
+from fleet.models import Deployment
 from fleet.taking_out import rotation_warnings
 from probes.audit_page import audit_page
-from probes.forms import ConfirmForm, ReasonForm
-from probes.joining import JoinRefused, node_join, router_view
+from probes.forms import ConfirmForm, PlansForm, ReasonForm
+from probes.joining import router_view
 from probes.models import Audit
 from probes.pages import deployment_lines, deployment_page
+from probes.plan_costs import plan_costs, usual_estimate
 from probes.services import AuditError, audit_request, cordon_and_probe, exposure_accept
 from probes.tasks import conduct_audit
 
@@ -44,11 +43,14 @@ def deployment_list(request: PageRequest) -> HttpResponse:
 def deployment(request: PageRequest, name: str) -> HttpResponse:
     """Show whether one deployment may serve, and why."""
     row = get_object_or_404(Deployment, name=name)
+    costs = () if request.htmx else plan_costs(row)
     context = {
         "page": deployment_page(row),
         "deployment": row,
         "is_staff": _is_staff(request),
         "warnings": rotation_warnings(deployment=row),
+        "plans": costs,
+        "estimate": usual_estimate(costs),
     }
     return page(request, "probes/deployment.html", context, fragments=("standing",))
 
@@ -79,31 +81,21 @@ def router(request: PageRequest, name: str) -> HttpResponse:
     """Show what a deployment's router lists right now, and which nodes it does not."""
     row = get_object_or_404(Deployment, name=name)
     context = {"view": router_view(row), "deployment": row, "is_staff": _is_staff(request)}
-    return page(request, "probes/router.html", context)
-
-
-@require_POST
-def node_joined(request: PageRequest, name: str, node: str) -> HttpResponse:
-    """Let a node into its router, if the gates pass on what all nodes say now."""
-    row = get_object_or_404(
-        Node.objects.select_related("deployment"), deployment__name=name, name=node
-    )
-    attempt(
-        request,
-        lambda: node_join(person=request.user, node=row),
-        JoinRefused,
-        RouterError,
-        UnknownKey,
-        done=f"{node} is in the router: every required gate passed on fresh readings.",
-    )
-    return redirect("router", name=name)
+    return page(request, "probes/router.html", context, fragments=("router_brief",))
 
 
 @require_POST
 def audit_start(request: PageRequest, name: str) -> HttpResponse:
-    """Queue an audit of a deployment."""
+    """Queue an audit of a deployment, with the plans that were chosen for it."""
     row = get_object_or_404(Deployment, name=name)
-    return _queued(request, row, lambda: audit_request(person=request.user, deployment=row))
+    form = PlansForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, f"Nothing was queued. {' '.join(form.errors['plans'])}")
+        return redirect("deployment", name=row.name)
+    plans = form.cleaned_data["plans"]
+    return _queued(
+        request, row, lambda: audit_request(person=request.user, deployment=row, plans=plans)
+    )
 
 
 @require_POST

@@ -10,7 +10,7 @@ from common.clock import now
 from common.heartbeat import Heartbeat
 from common.leases import owner_name
 from common.registry import UnknownKey
-from incidents.contract import Source
+from incidents.contract import IncidentError, Source
 from incidents.services import event_record
 from runbooks.contract import STEPS, Standing, Step, StepError, Work
 from runbooks.models import Run, RunState, RunStep, StepState
@@ -23,9 +23,12 @@ LIVE = (StepState.READY, StepState.RUNNING)
 
 
 def run_advance(*, run_pk: int) -> bool:
-    """Advance the live step of a run once; answers whether another step became ready by it."""
-    step = RunStep.objects.filter(run_id=run_pk, state__in=LIVE).first()
-    if step is None:
+    """Advance the live step of a run once; answers whether another step became ready by it.
+
+    A later one waits while an earlier one was reopened: containment comes before all else.
+    """
+    step = RunStep.objects.filter(run_id=run_pk).exclude(state=StepState.DONE).first()
+    if step is None or step.state not in LIVE:
         return False
     owner = owner_name()
     rows = RunStep.objects.filter(state__in=LIVE)
@@ -68,7 +71,7 @@ def _advance_once(work: Work) -> str:
     """Advance, and answer why it failed, or nothing."""
     try:
         advance = _kind_of(work).advance(work)
-    except (StepError, UnknownKey) as error:
+    except (StepError, IncidentError, UnknownKey) as error:
         return str(error)
     except Exception:
         log.exception("step %s of run %s raised", work.step.key, work.run.pk)

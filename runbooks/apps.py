@@ -17,4 +17,4 @@ class RunbooksConfig(AppConfig):
         load_plugins("runbooks.levers")
         load_plugins("runbooks.steps")
         load_plugins("runbooks.books")
-        from runbooks import sweeps  # noqa: F401, PLC0415 - it needs the models
+        from runbooks import retire_objection, sweeps  # noqa: F401, PLC0415 - they need the models

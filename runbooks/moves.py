@@ -9,10 +9,15 @@ from runbooks.contract import Work
 
 
 def incident_bring(work: Work, to: Status, reason: str) -> None:
-    """Bring the incident to a status unless it is there already. Raises IncidentError."""
+    """Bring the incident to a status unless it is there already. Raises IncidentError.
+
+    What restores after a containment that was renewed has mitigated too, by the same check.
+    """
     incident = Incident.objects.get(pk=work.incident.pk)
     if incident.status == to:
         return
+    if to is Status.RESTORED and incident.status == Status.CONTAINED:
+        incident_bring(work, Status.MITIGATED, reason)
     incident_move(incident=incident, to=to, actor=work.actor, source=Source.RUN, reason=reason)
 
 
@@ -24,5 +29,11 @@ def incident_fall_back(work: Work, reason: str) -> None:
     incident = Incident.objects.get(pk=work.incident.pk)
     if incident.status == Status.DECLARED:
         incident_bring(work, Status.CONTAINED, reason)
+    incident_give_up(work, reason)
+
+
+def incident_give_up(work: Work, reason: str) -> None:
+    """Take the incident back from beyond contained, to whatever its workers' standing allows."""
+    incident = Incident.objects.get(pk=work.incident.pk)
     if incident.status in {Status.MITIGATED, Status.RESTORED}:
         incident_take_back(incident=incident, reason=reason, actor=work.actor, source=Source.RUN)

@@ -207,7 +207,8 @@ def _waiting_step(run: Run, step: RunStep, person: User) -> Waiting:
             what=f"{where}: needs a second person", says=says, href=href, action="Review"
         )
     action = "Confirm" if step.settings.get("is_manual") else "Start step"
-    return Waiting(what=where, says=str(step.settings.get("what") or ""), href=href, action=action)
+    says = step.outcome or str(step.settings.get("what") or "")
+    return Waiting(what=where, says=says, href=href, action=action)
 
 
 def _is(run: Run, person: User) -> bool:

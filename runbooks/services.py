@@ -10,6 +10,7 @@ from django.db import transaction
 from common.clock import now
 from common.roles import Role, require_role
 from common.trail import record
+from fleet.taking_out import rotation_keep_out
 from incidents.contract import Source, Status
 from incidents.models import Incident
 from incidents.services import event_record
@@ -90,10 +91,11 @@ def step_offer_next(run: Run) -> None:
 def _make_ready(step: RunStep) -> None:
     """Give a step to the workers; its deadline runs from now."""
     step.state = StepState.READY
+    step.outcome = ""
     step.started_at = now()
     step.ended_at = None
     step.deadline_at = step.started_at + timedelta(seconds=step.settings["deadline_s"])
-    step.save(update_fields=["state", "started_at", "ended_at", "deadline_at"])
+    step.save(update_fields=["state", "outcome", "started_at", "ended_at", "deadline_at"])
 
 
 def step_start(*, person: User, step: RunStep) -> None:
@@ -176,6 +178,7 @@ def run_abort(*, person: User, run: Run, reason: str) -> None:
             state=StepState.FAILED, lease_until=None, lease_owner="", ended_at=now()
         )
         _run_end(run, RunState.ABORTED)
+        rotation_keep_out(deployment=run.incident.deployment)
         event_record(
             incident=run.incident,
             source=Source.RUN,

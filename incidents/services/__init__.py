@@ -17,13 +17,20 @@ from incidents.services.opening import (
     incident_join,
     incident_open,
 )
-from incidents.services.pull import audits_pull, findings_pull, pull_now, restores_recheck
+from incidents.services.pull import (
+    audits_pull,
+    containments_recheck,
+    findings_pull,
+    pull_now,
+    restores_recheck,
+)
 from incidents.services.timeline import event_record, note_add
 
 __all__ = [
     "Exported",
     "audits_pull",
     "command_take",
+    "containments_recheck",
     "event_record",
     "evidence_keep",
     "evidence_unseal",

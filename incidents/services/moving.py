@@ -94,10 +94,18 @@ def incident_move_by_hand(
 
 
 @transaction.atomic
-def incident_take_back(*, incident: Incident, reason: str, actor: str, source: Source) -> Incident:
+def incident_take_back(
+    *,
+    incident: Incident,
+    reason: str,
+    actor: str,
+    source: Source,
+    at: datetime | None = None,
+) -> Incident:
     """Take an incident back to contained, where its workers are still out, else to declared.
 
     The moments that it had reached stay on the row; they count again only when it is there again.
+    ``at`` is the moment from which it no longer stood, never before the one at which it did.
     One that has nothing to give up stays as it is. Raises IncidentError where it is closed.
     """
     held = incident_lock(incident)
@@ -108,7 +116,7 @@ def incident_take_back(*, incident: Incident, reason: str, actor: str, source: S
     if to is before or to not in FOLLOWS[before] or is_reached(before, status=to):
         return held
     reason = require_reason(reason, to=f"take {held.reference} back")
-    at = now()
+    at = max(min(at or now(), now()), _last_moment(held) or held.opened_at)
     held.status = to
     held.impact_end_at = _impact_end_after(held, before=before, to=to, at=at)
     held.save(update_fields=["status", "impact_end_at"])
@@ -169,6 +177,16 @@ def _require_forward(held: Incident, to: Status) -> None:
         f"{held.reference} is {before.value} and cannot be moved to {to.value}; going back is "
         "taking it back"
     )
+
+
+def _last_moment(held: Incident) -> datetime | None:
+    """Answer the latest moment that an incident reached and still stands at."""
+    reached = (
+        getattr(held, name)
+        for name in _MOMENTS
+        if is_reached(Status(name.removesuffix("_at")), status=Status(held.status))
+    )
+    return max((moment for moment in reached if moment is not None), default=None)
 
 
 def _require_after_last_moment(held: Incident, at: datetime) -> None:

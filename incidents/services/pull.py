@@ -15,6 +15,7 @@ from incidents.postmortem import CanaryLine
 from incidents.selectors.audits import audits_untold, failed_since_restore
 from incidents.selectors.canary import canary_lines
 from incidents.selectors.incidents import findings_awaiting
+from incidents.services.containment import containment_recheck
 from incidents.services.moving import incident_take_back
 from incidents.services.opening import (
     deployment_lock,
@@ -39,6 +40,7 @@ def pull_now() -> None:
     """Do all that the tick does for this floor; safe to repeat and to run twice at once."""
     findings_pull()
     audits_pull()
+    containments_recheck()
     restores_recheck()
 
 
@@ -52,6 +54,12 @@ def audits_pull() -> None:
     """Tell every ended audit of a deployment in its open incident's timeline, once."""
     for pk in _open_incidents():
         _guarded(_pull_audits_of, pk, what="audits of incident")
+
+
+def containments_recheck() -> None:
+    """Tell what looks at routers found, and take back incidents whose workers are listed again."""
+    for pk in _open_incidents():
+        _guarded(containment_recheck, pk, what="containment of incident")
 
 
 def restores_recheck() -> None:

@@ -21,6 +21,7 @@ TENANT_B_KEY_VARIABLE = "PAGEWARDEN_TENANT_B_KEY"
 DEFAULT_PLAN = "boundary"
 
 _MOST_ROUNDS = 10_000
+_ROLES = (Role.PREFILL, Role.DECODE, Role.UNIFIED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ def add_round_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engine", required=True, choices=[*ENGINES.all()])
     parser.add_argument("--target", required=True, metavar="URL", help="the router")
     parser.add_argument("--via", choices=[str(way) for way in Way], default=str(Way.ROUTER))
-    for role in (Role.PREFILL, Role.DECODE):
+    for role in _ROLES:
         parser.add_argument(
             f"--{role}", action="append", default=[], metavar="URL", help=f"a {role} node"
         )
@@ -75,7 +76,7 @@ def read_rounds_asked(options: argparse.Namespace, environment: Mapping[str, str
     """Answer what the options amount to. Raises UsageError."""
     nodes = tuple(_nodes(options))
     way = Way(options.via)
-    if way is Way.PAIR and len({node.role for node in nodes}) == 1:
+    if way is Way.PAIR and len({node.role for node in nodes} - {Role.UNIFIED}) == 1:
         raise UsageError("--via pair needs --prefill and --decode, or neither (then all listed)")
     return RoundsAsked(
         engine=options.engine,
@@ -99,7 +100,7 @@ def read_rounds_asked(options: argparse.Namespace, environment: Mapping[str, str
 
 def _nodes(options: argparse.Namespace) -> Iterator[NodeAddress]:
     seen: set[str] = set()
-    for role in (Role.PREFILL, Role.DECODE):
+    for role in _ROLES:
         for number, url in enumerate(getattr(options, role), start=1):
             address = _address(url)
             if address in seen:

@@ -13,12 +13,17 @@ def default_allowance(pool: int) -> int:
     return pool * SHARE_PERCENT // 100
 
 
+def allowance_of(pool: int, grant_tokens: int | None) -> int:
+    """Answer the tokens that a round may cost in rotation under what was granted."""
+    return max(grant_tokens or 0, default_allowance(pool))
+
+
 def object_to_cost(cost: Cost, *, pool: int, grant_tokens: int | None, is_cordoned: bool) -> str:
     """Answer why this cost is too much and what would allow it, or nothing where it is allowed.
 
     Out of rotation no customer's cache is there to be evicted, so no grant is needed.
     """
-    allowed = max(grant_tokens or 0, default_allowance(pool))
+    allowed = allowance_of(pool, grant_tokens)
     if is_cordoned or cost.tokens <= allowed:
         return ""
     if grant_tokens is None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from common.registry import Registry
 from fleet.contract import Speaker
+from fleet.dialects import DIALECTS, Dialect
+from probes.canary.departure import Episode
 from probes.canary.rounds import Acceptance, Progress, Row, Sending, Tenant, Way
 from probes.canary.scene import Scene
 from probes.canary.survey import Survey
@@ -16,11 +18,19 @@ from probes.judgement import Check
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """All that an oracle may look at: the plan's key, the scene and the rows of one round."""
+    """All that an oracle may look at: the plan's key, the scene and the rows of one round.
+
+    ``episodes`` are there where a plan lets clients leave: the same requests with the counters of
+    the engines around them. ``workers`` are all that could have answered, by name, where somebody
+    says which those are. ``is_same_key``: both tenants have one key, and are one to all on the way.
+    """
 
     plan: str
     scene: Scene
     rows: tuple[Row, ...]
+    episodes: tuple[Episode, ...] = ()
+    workers: tuple[str, ...] = ()
+    is_same_key: bool = False
 
 
 class CanaryPlan(Protocol):
@@ -28,10 +38,14 @@ class CanaryPlan(Protocol):
 
     ``oracles`` names its checks without the plan's name. Lengths come from the scene, never from
     arithmetic on a setting. ``judge`` answers one check for each oracle, whatever the rows are.
+    ``ways`` are those by which it shows anything. ``guards`` names the gates that nodes in rotation
+    must pass before it is sent, beside ``pair_exposure``.
     """
 
     title: str
     oracles: Sequence[str]
+    ways: Collection[Way]
+    guards: Sequence[str]
 
     def sendings(self, scene: Scene) -> tuple[Sending, ...]:
         """Answer what to send, in this order."""
@@ -83,9 +97,11 @@ class RoundOrder:
     """One round: which plan, by which way, as whom, and what was granted for it.
 
     ``reached`` are the addresses of the nodes that a pair client speaks to; a router reaches what
-    it lists. ``secret`` is the key of the markers and stays the same over rounds, so that a marker
-    of an earlier round is still known; ``seed`` makes the nonces of this one. ``grant_tokens`` is
-    None where nobody granted any. Unit: tokens.
+    it lists. ``direct`` speaks to one pair without the router, None where there is no pair.
+    ``dialect`` tells what the speaker's way takes: routes, token ids, salts.
+    ``secret`` is the key of the markers and stays the same over rounds, so that a marker of an
+    earlier round is still known; ``seed`` makes the nonces of this one. ``grant_tokens`` is None
+    where nobody granted any. Unit: tokens.
     """
 
     plan: str
@@ -101,6 +117,8 @@ class RoundOrder:
     reached: tuple[str, ...] = ()
     grant_tokens: int | None = None
     acceptance: Acceptance | None = None
+    direct: Speaker | None = None
+    dialect: Dialect = DIALECTS["sglang-router"]
 
     @property
     def is_same_key(self) -> bool:

@@ -17,18 +17,16 @@ from probes.canary.controls import (
     doubt_control,
     doubt_counts,
     doubt_echo,
-    doubt_fill,
     doubt_refusals,
-    doubt_search,
     doubt_unsent,
     inconclusive,
     name_of,
     unexercised,
 )
-from probes.canary.rounds import Cause, Duty, Echo, Outcome, Part, Row, Sighting
+from probes.canary.oracle_foreign import FOREIGN_MARKER
+from probes.canary.rounds import Cause, Duty, Echo, Outcome, Row
 from probes.judgement import Check, Figure, Kind
 
-FOREIGN_MARKER = "foreign_marker"
 OWN_NONCE = "own_nonce"
 REFUSAL = "refusal"
 ANSWERED = "answered"
@@ -42,64 +40,15 @@ KINDS = {
 
 #: A refusal needs no forward pass; the running engine took 10 to 50 ms. Unit: seconds.
 REFUSAL_BOUND_S = 10.0
-#: A chance of 1 in 20 to see nothing in n rounds leaves a rate of 3.0 / n. Source: detection.md A2.
-_EXCLUDED_AT_95 = 3.0
-
-
-def excluded_rate(rounds: int) -> float:
-    """Answer the leak rate per round that so many clean rounds exclude at 95 %; 1 is none."""
-    return min(1.0, _EXCLUDED_AT_95 / rounds) if rounds else 1.0
-
-
-def describe_exclusion(rounds: int) -> str:
-    """Answer in words what so many clean rounds exclude."""
-    rate = excluded_rate(rounds)
-    if rate >= 1.0:
-        return f"{count_of(rounds, 'clean round')} cannot exclude any leak rate at 95 %"
-    return f"{count_of(rounds, 'clean round')} exclude leak rates above {rate:.2g} a round at 95 %"
-
-
-def judge_foreign_marker(evidence: Evidence) -> Check:
-    """Fail on any marker that a request did not bring itself, whatever else came back."""
-    found = [(row, one) for row in evidence.rows for one in row.foreign]
-    if found:
-        row, one = min(found, key=_by_weight)
-        return _check(
-            evidence,
-            FOREIGN_MARKER,
-            Verdict.FAIL,
-            f"the answer to {name_of(row)} of {row.tenant} holds text that another request "
-            f"planted: {one.tenant}, request {one.request}, page {one.page}",
-            row=row,
-            tenant=one.tenant,
-            request=one.request,
-            page=one.page,
-            markers=len(found),
-        )
-    doubts = [*doubt_fill(evidence), *doubt_search(evidence)]
-    searched = [row for row in asks_of(evidence) if row.is_served]
-    reason = (
-        f"no foreign marker in {count_of(len(searched), 'answer')} after another tenant filled "
-        f"the pool; {describe_exclusion(1)}"
-    )
-    return _settle(evidence, FOREIGN_MARKER, doubts, reason)
 
 
 def judge_own_nonce(evidence: Evidence) -> Check:
     """Fail where an answer shows that the prompt was not read."""
-    begins = any(row.echo_offset == 0 for row in controls_of(evidence, Duty.ANSWER))
-    judged = [row for row in asks_of(evidence) if row.is_served and _can_echo(row, begins=begins)]
-    missing = next((row for row in judged if row.echo is Echo.MISSING), None)
+    judged = echoing(evidence)
     doubts = [*doubt_echo(evidence)]
-    if missing is not None and not doubts:
-        return _check(
-            evidence,
-            OWN_NONCE,
-            Verdict.FAIL,
-            f"{name_of(missing)} was answered with status {missing.status}, but nothing of its own "
-            "prompt is in the answer: the prompt was not read",
-            row=missing,
-        )
+    seen = seen_unread(evidence)
+    if seen is not None and not doubts:
+        return seen
     doubts += doubt_asks(evidence, Duty.ANSWER)
     doubts += doubt_counts(evidence)
     if not judged:
@@ -108,19 +57,37 @@ def judge_own_nonce(evidence: Evidence) -> Check:
     return _settle(evidence, OWN_NONCE, doubts, reason)
 
 
+def echoing(evidence: Evidence) -> list[Row]:
+    """Answer the asks whose answers had room for their own code."""
+    begins = any(row.echo_offset == 0 for row in controls_of(evidence, Duty.ANSWER))
+    return [row for row in asks_of(evidence) if row.is_served and _can_echo(row, begins=begins)]
+
+
+def seen_unread(evidence: Evidence) -> Check | None:
+    """Answer the failure where an answer shows nothing of its own prompt, or None."""
+    judged = echoing(evidence)
+    missing = [row for row in judged if row.echo is Echo.MISSING]
+    if not missing:
+        return None
+    row = missing[0]
+    return _check(
+        evidence,
+        OWN_NONCE,
+        Verdict.FAIL,
+        f"{name_of(row)} was answered with status {row.status}, but nothing of its own "
+        "prompt is in the answer: the prompt was not read",
+        row=row,
+        wrong=len(missing),
+        rate=len(missing) / len(judged),
+    )
+
+
 def judge_refusal(evidence: Evidence) -> Check:
     """Fail where a length that must be refused was answered."""
     due = [row for row in asks_of(evidence) if row.duty is Duty.REFUSAL]
-    served = next((row for row in due if row.is_served), None)
-    if served is not None:
-        return _check(
-            evidence,
-            REFUSAL,
-            Verdict.FAIL,
-            f"{name_of(served)} must be refused from {evidence.scene.all_refuse:,} on and was "
-            f"answered with status {served.status} (prompt_tokens {served.prompt_tokens})",
-            row=served,
-        )
+    seen = seen_served(evidence)
+    if seen is not None:
+        return seen
     doubts = [*doubt_refusals(evidence), *doubt_asks(evidence, Duty.REFUSAL)]
     doubts += [
         inconclusive(f"{name_of(row)} was refused for its new tokens, not for its length")
@@ -133,14 +100,44 @@ def judge_refusal(evidence: Evidence) -> Check:
     return _settle(evidence, REFUSAL, doubts, reason)
 
 
+def seen_served(evidence: Evidence) -> Check | None:
+    """Answer the failure where a length that must be refused was answered, or None."""
+    due = [row for row in asks_of(evidence) if row.duty is Duty.REFUSAL]
+    row = next((row for row in due if row.is_served), None)
+    if row is None:
+        return None
+    return _check(
+        evidence,
+        REFUSAL,
+        Verdict.FAIL,
+        f"{name_of(row)} must be refused from {evidence.scene.all_refuse:,} on and was "
+        f"answered with status {row.status} (prompt_tokens {row.prompt_tokens})",
+        row=row,
+    )
+
+
+def seen_unavailable(evidence: Evidence) -> Check | None:
+    """Answer the failure where an engine did not do its work in time, or None."""
+    failed = [row for row in asks_of(evidence) if _unavailable(row)]
+    if not failed:
+        return None
+    row = failed[0]
+    return _check(
+        evidence,
+        ANSWERED,
+        Verdict.FAIL,
+        f"{name_of(row)}: {_unavailable(row)}",
+        row=row,
+        failed=len(failed),
+    )
+
+
 def judge_answered(evidence: Evidence) -> Check:
     """Fail where a length within the limit got no answer, or a refusal did not come in time."""
     doubts = [*doubt_control(evidence)]
-    late = next((row for row in asks_of(evidence) if _unavailable(row)), None)
+    late = seen_unavailable(evidence)
     if late is not None and not doubts:
-        return _check(
-            evidence, ANSWERED, Verdict.FAIL, f"{name_of(late)}: {_unavailable(late)}", row=late
-        )
+        return late
     doubts += doubt_unsent(asks_of(evidence))
     within = [row for row in asks_of(evidence) if row.duty is Duty.ANSWER]
     if not within:
@@ -164,12 +161,6 @@ def not_exercised(*, plan: str, oracles: Iterable[str], target: str, reason: str
         )
         for oracle in oracles
     ]
-
-
-def _by_weight(found: tuple[Row, Sighting]) -> tuple[bool, bool, int]:
-    """Order sightings: in an ask first, then another tenant's before one's own older one."""
-    row, one = found
-    return row.part is not Part.ASK, one.tenant == row.tenant, row.position
 
 
 def _unavailable(row: Row) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 
 from probes.canary.contract import Tokenizer
+from probes.canary.filling import Filling
 from probes.markers import ALPHABET, MARKER_CHARACTERS, PAGE_BITS, Marker, MarkerIndex
 
 #: A prompt begins with a code of its own and these words.
@@ -19,8 +20,8 @@ CLOSING = "\nThen continue.\n"
 #: most, so that what is copied out of a page shows a whole one soon.
 SPAN_TOKENS = 32
 
-_SEPARATOR = "\n"
-_FILLER = " and on it goes, page after page,"
+SEPARATOR = "\n"
+FILLER = " and on it goes, page after page,"
 _LAST_PAGE = (1 << PAGE_BITS) - 1
 
 
@@ -58,22 +59,51 @@ class Vocabulary:
         """Answer the most tokens that a code can take."""
         return MARKER_CHARACTERS * max(map(len, self.letters))
 
+    def branch(self, number: int) -> int:
+        """Answer a token by which the prompt with this number parts from others of its stem."""
+        distinct = list(dict.fromkeys(ids[0] for ids in self.letters))
+        return distinct[number % len(distinct)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Which request a prompt is, as its markers name it: tenant and request by number."""
+
+    tenant: int
+    request: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stem:
+    """The beginning that several prompts share to the token, and whose markers are in it."""
+
+    token_ids: tuple[int, ...]
+    origin: Origin
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """One prompt: its ids, and the code that its answer must begin with."""
+    """One prompt: its ids, and the code that its answer must begin with.
+
+    ``text`` is the same prompt where it must be sent as one. ``origins`` are the requests whose
+    markers are its own: its own, and that of the stem that it shares. ``asked_pages`` are those
+    whose codes it asks for, where it asks for several.
+    """
 
     token_ids: list[int]
     nonce: str
+    text: str = ""
+    origins: tuple[Origin, ...] = ()
+    asked_pages: tuple[int, ...] = ()
 
 
 async def learn_vocabulary(tokenize: Tokenizer) -> Vocabulary:
     """Ask a node for the ids of every piece. Raises UnusableTokenizer, FleetError."""
-    base = tuple(await tokenize(_SEPARATOR))
+    base = tuple(await tokenize(SEPARATOR))
 
     async def piece(text: str) -> tuple[int, ...]:
         # After a line break no tokenizer adds the blank that some put before a first word.
-        ids = tuple(await tokenize(_SEPARATOR + text))
+        ids = tuple(await tokenize(SEPARATOR + text))
         if base and ids[: len(base)] == base:
             ids = ids[len(base) :]
         if not ids:
@@ -85,8 +115,8 @@ async def learn_vocabulary(tokenize: Tokenizer) -> Vocabulary:
         statement=await piece(STATEMENT),
         ask=await piece(ASK),
         closing=await piece(CLOSING),
-        separator=await piece(_SEPARATOR),
-        filler=await piece(_FILLER),
+        separator=await piece(SEPARATOR),
+        filler=await piece(FILLER),
         letters=tuple([await piece(letter) for letter in ALPHABET]),
     )
 
@@ -128,44 +158,138 @@ class Grid:
 class PromptWriter:
     """Writes prompts of one round; every marker that it plants is in the index from then on."""
 
-    def __init__(self, *, vocabulary: Vocabulary, index: MarkerIndex, page_size: int) -> None:
-        self._words = vocabulary
+    def __init__(
+        self,
+        *,
+        vocabulary: Vocabulary,
+        index: MarkerIndex,
+        page_size: int,
+        filling: Filling | None = None,
+    ) -> None:
+        self.words = vocabulary
         self._index = index
+        self._filling = filling
         marker_tokens = vocabulary.code_tokens + len(vocabulary.separator)
-        self._grid = Grid.of(page_size=page_size, marker_tokens=marker_tokens)
+        self.grid = Grid.of(page_size=page_size, marker_tokens=marker_tokens)
 
-    def write(self, *, tenant: int, request: int, length: int) -> Prompt:
+    def write(
+        self,
+        origin: Origin,
+        *,
+        length: int,
+        stem: Stem | None = None,
+        branch: int = 0,
+        codes: int = 1,
+    ) -> Prompt:
         """Answer a prompt of exactly this many tokens. Raises PromptTooShort.
 
-        Every code in it names the page that it stands in, the one that is asked for too.
+        Every code in it names the page that it stands in, the one that is asked for too. With a
+        stem it begins with that one's tokens, and the next is told by its branch. Of several codes
+        all but the last are asked for where they stand, as far apart as they can be; with none, one
+        is asked for in the first page that holds it, and nothing at the end.
         """
-        opening, closing = self._words.opening, self._words.closing
-        asked_at = max(0, length - len(closing) - self._words.code_tokens)
-        nonce = self._plant(tenant, request, asked_at)
-        tail = [*self._words.ask, *self._words.spell(nonce), *closing]
-        if length < len(tail):
-            raise PromptTooShort(
-                f"{length:,} tokens cannot hold the ask and its code ({len(tail)} tokens)"
-            )
-        code = self._plant(tenant, request, len(opening))
-        head = [*opening, *self._words.spell(code), *self._words.statement]
-        if length < len(head) + len(tail):
+        words = self.words
+        if not codes:
+            return self._write_early(origin, length=length)
+        asked_at = max(0, length - len(words.closing) - words.code_tokens)
+        nonce = self.plant(origin, asked_at)
+        tail = [*words.ask, *words.spell(nonce), *words.closing]
+        head = self._head(origin) if stem is None else [*stem.token_ids, words.branch(branch)]
+        if stem is None and len(tail) <= length < len(head) + len(tail):
             head = []
-        body = self._body(tenant, request, first=len(head), last=length - len(tail))
-        return Prompt(token_ids=[*head, *body, *tail], nonce=nonce)
+        if length < len(head) + len(tail):
+            needed = len(head) + len(tail) if stem else len(tail)
+            raise PromptTooShort(
+                f"{length:,} tokens cannot hold the ask and its code ({needed} tokens)"
+            )
+        last = length - len(tail)
+        asked = self._asked(first=len(head), last=last, count=codes - 1)
+        body = self._body(origin, first=len(head), last=last, asked=asked)
+        shared = () if stem is None else (stem.origin,)
+        pages = {self.grid.page_at(place) for place in (*asked, asked_at)} if asked else ()
+        return Prompt(
+            token_ids=[*head, *body, *tail],
+            nonce=nonce,
+            origins=tuple({origin, *shared}),
+            asked_pages=tuple(sorted(pages)),
+        )
 
-    def _body(self, tenant: int, request: int, *, first: int, last: int) -> list[int]:
+    def _write_early(self, origin: Origin, *, length: int) -> Prompt:
+        head, tail = self._head(origin), self.words.closing
+        last = length - len(tail)
+        asked = self._asked(first=len(head), last=last, count=1)
+        if not asked:
+            raise PromptTooShort(f"{length:,} tokens cannot hold an ask in a page of its own")
+        body = self._body(origin, first=len(head), last=last, asked=asked)
+        nonce = self.plant(origin, asked[0])
+        return Prompt(token_ids=[*head, *body, *tail], nonce=nonce, origins=(origin,))
+
+    def write_stem(self, origin: Origin, *, length: int) -> Stem:
+        """Answer a beginning of exactly this many tokens, which no other prompt has."""
+        head = self._head(origin)
+        whole = [*head, *self._body(origin, first=len(head), last=max(length, len(head)))]
+        return Stem(token_ids=tuple(whole[:length]), origin=origin)
+
+    def plant(self, origin: Origin, place: int) -> str:
+        """Answer the code that names the page in which this token of a prompt stands."""
+        page = self.grid.page_at(place)
+        return self._index.add(Marker(tenant=origin.tenant, request=origin.request, page=page))
+
+    def _head(self, origin: Origin) -> list[int]:
+        opening = self.words.opening
+        code = self.plant(origin, len(opening))
+        return [*opening, *self.words.spell(code), *self.words.statement]
+
+    def _asked(self, *, first: int, last: int, count: int) -> tuple[int, ...]:
+        """Answer so many places of codes with room for an ask before each, fewer where none is."""
+        ask, code = len(self.words.ask), self.words.code_tokens + len(self.words.separator)
+        starts = [*self.grid.starts(first=first + ask, last=last - code)] if count > 0 else []
+        step = max(1.0, len(starts) / max(1, count))
+        chosen = [starts[int(at * step)] for at in range(min(count, len(starts)))]
+        before = [first - code, *chosen]
+        return tuple(
+            place for last, place in zip(before, chosen, strict=False) if place - last >= ask + code
+        )
+
+    def _body(
+        self, origin: Origin, *, first: int, last: int, asked: Sequence[int] = ()
+    ) -> list[int]:
+        if not asked and self._filling is not None and self._filling.words:
+            return self._word_body(self._filling, origin, first=first, last=last)
+        words = self.words
+        code = words.code_tokens + len(words.separator)
         tokens: list[int] = []
-        for start in self._grid.starts(first=first, last=last):
-            tokens += self._filler(start - first - len(tokens))
-            tokens += self._words.spell(self._plant(tenant, request, start))
-            tokens += self._words.separator
+        for start in self.grid.starts(first=first, last=last):
+            lead = words.ask if start in asked else ()
+            if not lead and any(-code < at - start < code + len(words.ask) for at in asked):
+                # An ask and its code stand there.
+                continue
+            if start < first + len(tokens):
+                # A fact stands there.
+                continue
+            tokens += [*self._filler(start - first - len(tokens) - len(lead)), *lead]
+            tokens += words.spell(self.plant(origin, start))
+            tokens += words.separator
+            free = min((at - len(words.ask) for at in asked if at > start), default=last)
+            tokens += self._fact(origin, place=first + len(tokens), last=free)
         tokens += self._filler(last - first - len(tokens))
         return tokens[: last - first]
 
-    def _plant(self, tenant: int, request: int, place: int) -> str:
-        page = self._grid.page_at(place)
-        return self._index.add(Marker(tenant=tenant, request=request, page=page))
+    def _word_body(self, filling: Filling, origin: Origin, *, first: int, last: int) -> list[int]:
+        run = origin.tenant, origin.request
+        tokens = filling.stream(run, first=first, last=last, page_at=self.grid.page_at)
+        return [*tokens, *self._filler(last - first - len(tokens))]
+
+    def _fact(self, origin: Origin, *, place: int, last: int) -> list[int]:
+        """Answer the fact of the page where a place is, behind its first code and if it fits."""
+        size = self.grid.page_size
+        page = self.grid.page_at(place)
+        is_first = place - page * size < self.grid.span + 1
+        if self._filling is None or not is_first:
+            return []
+        room = min((page + 1) * size, last) - place
+        marker = Marker(tenant=origin.tenant, request=origin.request, page=page)
+        return self._filling.fact(marker, room=room)
 
     def _filler(self, count: int) -> Iterator[int]:
-        return islice(cycle(self._words.filler), max(0, count))
+        return islice(cycle(self.words.filler), max(0, count))

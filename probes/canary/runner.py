@@ -1,98 +1,28 @@
-"""Runs one canary round: reads, asks leave, sends one request at a time, reads again, judges."""
+"""Runs one canary round: reads, asks leave, sends, reads again, judges; a suspicion is replayed."""
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 
 from common.clock import now
 from common.registry import load_plugins
 from common.verdicts import Verdict
 from fleet.contract import FleetError
+from probes.canary.budget import object_to_cost
+from probes.canary.catalogue import Catalogue
 from probes.canary.contract import PLANS, CanaryPlan, Evidence, Observer, RoundOrder, Silent
+from probes.canary.conversation import Conversation
+from probes.canary.departing import Watch, around
+from probes.canary.filling import Filling, learn_filling
 from probes.canary.leave import Leave, NotSent, ask_leave
-from probes.canary.prompts import (
-    PromptTooShort,
-    PromptWriter,
-    UnusableTokenizer,
-    learn_vocabulary,
-)
+from probes.canary.prompts import SEPARATOR, PromptWriter, UnusableTokenizer, learn_vocabulary
 from probes.canary.results import RoundResult
-from probes.canary.rounds import Duty, Outcome, Part, Progress, Row, Sending, Tenant, spent_on
-from probes.canary.scene import Scene
+from probes.canary.rounds import Cost, Sending, Stay, Way
+from probes.canary.scripting import Scripts
 from probes.canary.settling import settle
-from probes.canary.sight import Asked, look_at, unsent
+from probes.canary.spending import spent_on
 from probes.canary.survey import Survey
-from probes.markers import MarkerIndex, MarkerKey, derive_request
-
-#: How long an answer may take: a start and the slowest prefill worth waiting for.
-_ANSWER_S = 60.0
-_SLOWEST_TOKENS_A_SECOND = 500
-_SLOWEST_NEW_TOKENS_A_SECOND = 4
-#: A refusal that takes longer holds something up; waiting on holds it up more. Unit: seconds.
-_REFUSAL_S = 30.0
-
-
-@dataclass(slots=True, kw_only=True)
-class _Conversation:
-    """The requests of one round as they are sent, one at a time."""
-
-    order: RoundOrder
-    scene: Scene
-    writer: PromptWriter
-    index: MarkerIndex
-    observer: Observer
-    total: int
-    rows: list[Row] = field(default_factory=list)
-    stop_reason: str = ""
-
-    async def send(self, sending: Sending) -> None:
-        """Send one request, or record why it was not sent."""
-        if not self.stop_reason and await self.observer.is_stopped():
-            self.stop_reason = "somebody stopped the round"
-        tenant = self.order.tenant_a if sending.is_by_filler else self.order.tenant_b
-        label = f"{tenant.name}: {sending.length:,} tokens, {sending.purpose}"
-        await self.observer.progressed(Progress(done=len(self.rows), total=self.total, label=label))
-        reason = self.stop_reason or self.scene.hang_at(sending.length, sending.max_new_tokens)
-        if reason:
-            self._skip(sending, tenant, reason)
-            return
-        try:
-            await self._ask(sending, tenant)
-        except PromptTooShort as short:
-            self._skip(sending, tenant, str(short))
-
-    async def finish(self) -> None:
-        """Tell the observer that nothing more is sent."""
-        label = "reading the nodes again"
-        await self.observer.progressed(Progress(done=self.total, total=self.total, label=label))
-
-    async def _ask(self, sending: Sending, tenant: Tenant) -> None:
-        request = derive_request(_seed_bytes(self.order.seed), len(self.rows))
-        prompt = self.writer.write(tenant=tenant.number, request=request, length=sending.length)
-        completion = await self.order.speaker.ask(
-            token_ids=prompt.token_ids,
-            max_new_tokens=sending.max_new_tokens,
-            tenant_key=tenant.key,
-            timeout_s=timeout_of(sending),
-        )
-        asked = Asked(
-            position=len(self.rows),
-            sending=sending,
-            tenant=tenant,
-            request=request,
-            nonce=prompt.nonce,
-        )
-        row = look_at(asked, completion, index=self.index, names=_names(self.order))
-        self.rows.append(row)
-        self.stop_reason = _reason_to_stop(row)
-        await self.observer.answered(row, completion.text)
-
-    def _skip(self, sending: Sending, tenant: Tenant, reason: str) -> None:
-        self.rows.append(
-            unsent(position=len(self.rows), sending=sending, tenant=tenant.name, reason=reason)
-        )
 
 
 async def run_round(order: RoundOrder, observer: Observer | None = None) -> RoundResult:
@@ -110,23 +40,43 @@ async def run_round(order: RoundOrder, observer: Observer | None = None) -> Roun
         conversation = await _prepare(order, leave, observer or Silent())
     except NotSent as refusal:
         return _refused(order, plan, before, started_at=started_at, refusal=refusal)
-    for sending in leave.sendings:
-        await conversation.send(sending)
+    await conversation.announce(leave.estimate)
+    await conversation.run(leave.sendings)
+    await _replay(order, leave, conversation)
     await conversation.finish()
     after = await order.surveyor.survey()
     rows = tuple(conversation.rows)
-    evidence = Evidence(plan=order.plan, scene=leave.scene, rows=rows)
+    episodes = conversation.episodes or around(
+        leave.sendings, target=order.target, before=before, after=after
+    )
+    evidence = Evidence(
+        plan=order.plan,
+        scene=leave.scene,
+        rows=rows,
+        episodes=episodes,
+        workers=leave.workers,
+        is_same_key=order.is_same_key,
+    )
     return RoundResult(
         plan=order.plan,
         way=order.way,
         target=order.target,
         seed=order.seed,
-        checks=settle(order, plan.judge(evidence), before, after),
+        checks=settle(
+            order,
+            plan.judge(evidence),
+            before,
+            after,
+            is_of_router=Way.PAIR not in plan.ways,
+        ),
         started_at=started_at,
         ended_at=now(),
         before=before,
         after=after,
         rows=rows,
+        episodes=episodes,
+        scene=leave.scene,
+        workers=leave.workers,
         estimate=leave.estimate,
         spent=spent_on(rows),
         is_same_key=order.is_same_key,
@@ -135,40 +85,71 @@ async def run_round(order: RoundOrder, observer: Observer | None = None) -> Roun
     )
 
 
-def timeout_of(sending: Sending) -> float:
-    """Answer how long to wait for an answer to this request. Unit: seconds."""
-    if sending.duty is Duty.REFUSAL:
-        return _REFUSAL_S + sending.max_new_tokens / _SLOWEST_NEW_TOKENS_A_SECOND
-    return _ANSWER_S + sending.length / _SLOWEST_TOKENS_A_SECOND
-
-
-async def _prepare(order: RoundOrder, leave: Leave, observer: Observer) -> _Conversation:
+async def _prepare(order: RoundOrder, leave: Leave, observer: Observer) -> Conversation:
+    catalogue = Catalogue.of(order.secret)
+    page_size = leave.scene.page_size
     try:
         vocabulary = await learn_vocabulary(order.tokenize)
+        filling = await learn_filling(
+            order.tokenize,
+            Filling(word_index=catalogue.words, fact_index=catalogue.facts),
+            page_size=page_size,
+            letters=vocabulary.letters,
+            separator=SEPARATOR,
+        )
     except (FleetError, UnusableTokenizer) as fault:
         reason = f"prompts of exact length could not be made: {fault}"
         raise NotSent(reason, verdict=Verdict.INCONCLUSIVE) from None
-    index = MarkerIndex(MarkerKey(order.secret))
-    return _Conversation(
+    writer = PromptWriter(
+        vocabulary=vocabulary, index=catalogue.codes, page_size=page_size, filling=filling
+    )
+    return Conversation(
         order=order,
         scene=leave.scene,
-        writer=PromptWriter(vocabulary=vocabulary, index=index, page_size=leave.scene.page_size),
-        index=index,
+        scripts=Scripts(order=order, writer=writer),
+        index=catalogue,
         observer=observer,
-        total=len(leave.sendings),
+        total=leave.estimate.requests + leave.withheld,
+        may_share=leave.may_share,
+        watch=_watch_over(order, leave.sendings, observer),
     )
 
 
-def _reason_to_stop(row: Row) -> str:
-    """Answer why nothing more may follow this row, or nothing where the next may."""
-    before = f"the one of {row.length:,} tokens before it"
-    if row.outcome is Outcome.NO_ANSWER:
-        return f"{before} got no answer, and what it holds up must not be held up more; not sent"
-    if row.outcome is Outcome.UNAUTHORISED:
-        return f"{before} was turned away for its key; not sent"
-    if row.part is Part.FILL and row.is_silent:
-        return f"{before} failed; not sent"
-    return ""
+async def _replay(order: RoundOrder, leave: Leave, conversation: Conversation) -> None:
+    """Send all of it once more with new markers, where what may be pieces of one was seen.
+
+    Nothing where a whole marker settles it, where the round was stopped, or where the budget does
+    not cover it: then the doubt stands.
+    """
+    rows = conversation.rows
+    is_doubted = any(row.suspects for row in rows) and not any(row.foreign for row in rows)
+    twice = Cost(tokens=2 * leave.estimate.tokens, requests=2 * leave.estimate.requests)
+    objection = object_to_cost(
+        twice,
+        pool=leave.scene.pool,
+        grant_tokens=order.grant_tokens,
+        is_cordoned=leave.is_cordoned,
+    )
+    if not is_doubted or conversation.stop_reason or objection:
+        return
+    conversation.scripts.begin_again()
+    conversation.total += len(leave.sendings)
+    await conversation.run([_again(one) for one in leave.sendings])
+
+
+def _again(sending: Sending) -> Sending:
+    """Answer the same request for a second pass; its script is another prompt there."""
+    script = f"{sending.script} again" if sending.script else ""
+    return replace(sending, script=script, purpose=f"{sending.purpose}, again with new markers")
+
+
+def _watch_over(
+    order: RoundOrder, sendings: tuple[Sending, ...], observer: Observer
+) -> Watch | None:
+    """Answer what follows the counters, where a client of this round leaves by itself."""
+    if all(one.stay is Stay.WHOLE or one.wave for one in sendings):
+        return None
+    return Watch(surveyor=order.surveyor, is_stopped=observer.is_stopped)
 
 
 def _refused(
@@ -189,14 +170,7 @@ def _refused(
         started_at=started_at,
         ended_at=now(),
         before=before,
+        scene=refusal.scene,
         estimate=refusal.estimate,
         is_same_key=order.is_same_key,
     )
-
-
-def _names(order: RoundOrder) -> dict[int, str]:
-    return {one.number: one.name for one in (order.tenant_a, order.tenant_b)}
-
-
-def _seed_bytes(seed: int) -> bytes:
-    return hashlib.sha256(str(seed).encode()).digest()

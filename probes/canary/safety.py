@@ -59,13 +59,15 @@ class Question:
     """What safety rule 1 is asked about: a way in, the nodes it reaches, and what was read.
 
     ``reached`` are the readings of the nodes that the requests can touch. ``exposure`` are the
-    checks of the gate ``pair_exposure`` over every pair in rotation, the reached one included.
+    checks of the gate ``pair_exposure`` over every pair in rotation, the reached one included;
+    ``guards`` those of the gates that the plan wants passed as well.
     """
 
     way: Way
     survey: Survey
     reached: tuple[Reading, ...]
     exposure: tuple[Check, ...]
+    guards: tuple[Check, ...] = ()
 
 
 def clear(question: Question, acceptance: Acceptance | None) -> Clearance:
@@ -140,6 +142,13 @@ def _object_to_rotation(question: Question) -> Iterator[Objection]:
         if check.verdict is not Verdict.PASS:
             yield Objection(
                 reason=f"pair {check.target} is in rotation and not safe to probe: {check.reason}",
+                is_acceptable=True,
+            )
+    for check in question.guards:
+        if check.verdict is not Verdict.PASS:
+            yield Objection(
+                reason=f"{check.target} is in rotation and {check.check} does not pass there: "
+                f"{check.reason}",
                 is_acceptable=True,
             )
     for one in readings:

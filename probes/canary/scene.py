@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fleet.reading import FleetReading, Reading, Role
+from probes.canary.budget import allowance_of
 from probes.canary.rounds import Duty
 from probes.hang import hang_band, longest_scheduled, longest_that_fits
 from probes.limits import least_context, refusal_limits
 
 #: Taken where a decode node does not show its page size: then a page is a token.
 _NO_PAGES = 1
+HOST_TIER = "host memory"
+DISK_TIER = "disk or store"
 #: From a node's first refused length to its longest sequence, less the one token that it keeps.
 _ROOM_ABOVE_LIMIT = 4
 
@@ -98,7 +101,9 @@ class Scene:
     """What a plan chooses its lengths from. Unit: tokens.
 
     ``pool`` is the smallest decode pool, ``fill`` the sum of all of them. ``context`` is None where
-    nobody shows it.
+    nobody shows it. ``allowance`` is what the round may cost in rotation. ``seed`` is the round's.
+    ``chunks`` are the sizes in which nodes compute long prompts, as they show them. ``tiers`` are
+    the places beyond the pool that readings show to be on.
     """
 
     target: str
@@ -107,6 +112,10 @@ class Scene:
     pool: int
     fill: int
     context: int | None = None
+    allowance: int = 0
+    seed: int = 0
+    chunks: tuple[int, ...] = ()
+    tiers: tuple[str, ...] = ()
 
     @property
     def first_refused(self) -> int:
@@ -175,7 +184,9 @@ class Scene:
         return next(filter(None, blocked), "")
 
 
-def build_scene(readings: Sequence[Reading], *, target: str) -> Scene:
+def build_scene(
+    readings: Sequence[Reading], *, target: str, grant_tokens: int | None = None
+) -> Scene:
     """Answer the figures of every pair among these readings. Raises FigureMissing."""
     fleet = FleetReading(readings=tuple(readings))
     pairs = fleet.pairs or tuple((one, one) for one in fleet.of_role(Role.UNIFIED))
@@ -191,6 +202,9 @@ def build_scene(readings: Sequence[Reading], *, target: str) -> Scene:
         pool=min(pools),
         fill=sum(pools),
         context=min(contexts, default=None),
+        allowance=allowance_of(min(pools), grant_tokens),
+        chunks=tuple(sorted({size for one in readings if (size := _chunk_of(one))})),
+        tiers=tuple(sorted({tier for one in readings for tier in _tiers_of(one)})),
     )
 
 
@@ -210,6 +224,28 @@ def _figures(prefill: Reading, decode: Reading) -> PairFigures:
         reserve=0 if is_unified else decode.reserve,
         is_unified=is_unified,
     )
+
+
+def _chunk_of(reading: Reading) -> int | None:
+    """Answer in how many tokens at a time a node computes a prompt; None: it does not, or says not.
+
+    Source: chunked_prefill_size of SGLang, -1 where it is off.
+    """
+    if reading.role is Role.DECODE:
+        return None
+    said = reading.flags.get("chunked_prefill_size") or ""
+    return int(said) if said.isdecimal() and int(said) > 0 else None
+
+
+def _tiers_of(reading: Reading) -> Iterator[str]:
+    """Answer the tiers beyond the pool that a node shows to be on.
+
+    Source: enable_hierarchical_cache and hicache_storage_backend of SGLang.
+    """
+    if reading.flags.get("enable_hierarchical_cache") == "true":
+        yield HOST_TIER
+        if reading.flags.get("hicache_storage_backend") not in {None, "", "none", "None"}:
+            yield DISK_TIER
 
 
 def _limits(reading: Reading) -> tuple[int, int]:

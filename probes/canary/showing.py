@@ -15,7 +15,8 @@ def render_rounds(results: Sequence[RoundResult]) -> str:
         lines += ["", _title(number, result), *map(_line, result.rows)]
     cost = cost_document(results)
     paid = f"{cost['spent_tokens']:,} tokens in {cost['requests']} requests, {cost['seconds']:g} s"
-    lines += ["", f"cost: {paid} (estimated before: {cost['estimated_tokens']:,} tokens)"]
+    before = f"{cost['estimated_tokens']:,} tokens, {cost['estimated_seconds']:g} s"
+    lines += ["", f"cost: {paid} (at most, told before: {before})"]
     return "\n".join(lines)
 
 
@@ -31,15 +32,24 @@ def _title(number: int, result: RoundResult) -> str:
 
 def _line(row: Row) -> str:
     status = "-" if row.status is None else str(row.status)
+    marks = [
+        row.api != "generate" and row.api,
+        row.is_streamed and "streamed",
+        row.wave and f"wave {row.wave}",
+        row.salt and f"salt {row.salt}",
+    ]
     words = [
         f"  {row.tenant}",
         f"{row.length:>9,} + {row.max_new_tokens} tokens",
         f"{row.outcome} ({status})",
-        row.purpose,
+        ", ".join([row.purpose, *(mark for mark in marks if mark)]),
     ]
     if row.foreign:
         one = row.foreign[0]
         words.append(f"FOREIGN: {one.tenant}, request {one.request}, page {one.page}")
+    elif row.suspects:
+        one = row.suspects[0]
+        words.append(f"perhaps of {one.tenant}, request {one.request}, page {one.page}")
     if row.reason:
         words.append(row.reason)
     return "  ".join(words)

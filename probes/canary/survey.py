@@ -18,13 +18,15 @@ class Survey:
     """Readings of every node that was named or listed, and the router's list.
 
     ``listed`` is None where the list could not be read; then ``listing_problem`` says why.
-    ``named`` are the addresses that somebody named, whether listed or not.
+    ``named`` are the addresses that somebody named, whether listed or not. ``router_kind`` is what
+    answered as the router, empty where that is not known.
     """
 
     readings: tuple[Reading, ...]
     listed: tuple[Worker, ...] | None
     listing_problem: str = ""
     named: tuple[str, ...] = ()
+    router_kind: str = ""
 
     def reading_at(self, url: str) -> Reading | None:
         """Answer the reading of the node at an address, or None where none was taken."""

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from common.registry import UnknownKey, load_plugins
-from fleet.contract import ENGINES, ROUTERS, FleetError, Outbound, RouterAccess
+from fleet.contract import ROUTERS, FleetError, Outbound, RouterAccess
 from fleet.endpoint import is_same_place
-from fleet.live import NodeAddress, capture_fleet
+from fleet.keyless import capture_and_try, read_capture
+from fleet.live import NodeAddress
 from fleet.reading import Worker
 from fleet.routers.recognise import recognise
 from probes.canary.survey import Survey
@@ -33,28 +34,29 @@ class LiveSurveyor:
     async def survey(self) -> Survey:
         """Answer what is there now. Never raises: what could not be read is in the answer."""
         load_plugins("fleet.engines")
-        listed, problem = await self._list()
+        kind, listed, problem = await self._list()
         nodes = nodes_to_read(self.nodes, listed or (), engine=self.engine)
-        captures = await capture_fleet(self.client, nodes, key=self.key, admin_key=self.admin_key)
+        captures = await capture_and_try(self.client, nodes, key=self.key, admin_key=self.admin_key)
         return Survey(
-            readings=tuple(ENGINES.get(one.engine).read(one) for one in captures),
+            readings=tuple(map(read_capture, captures)),
             listed=listed,
             listing_problem=problem,
             named=tuple(node.url for node in self.nodes),
+            router_kind=kind,
         )
 
-    async def _list(self) -> tuple[tuple[Worker, ...] | None, str]:
+    async def _list(self) -> tuple[str, tuple[Worker, ...] | None, str]:
+        """Answer the router's kind, its list, and why there is none."""
         if not self.router_url:
-            return None, "no router address was given"
+            return "", None, "no router address was given"
         load_plugins("fleet.routers")
         router = RouterAccess(url=self.router_url, client=self.client, key=self.router_key)
+        kind = self.router_kind
         try:
-            kind = self.router_kind or await recognise(
-                self.client, self.router_url, self.router_key
-            )
-            return await ROUTERS.get(kind).list_workers(router), ""
+            kind = kind or await recognise(self.client, self.router_url, self.router_key)
+            return kind, await ROUTERS.get(kind).list_workers(router), ""
         except (FleetError, UnknownKey) as fault:
-            return None, str(fault)
+            return kind, None, str(fault)
 
 
 def nodes_to_read(

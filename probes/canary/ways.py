@@ -8,24 +8,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from fleet.contract import NodeUnreachable, Outbound, Speaker
+from fleet.dialects import DIALECTS, Dialect
 from fleet.endpoint import is_same_place
 from fleet.live import NodeAddress
 from fleet.reading import Reading, Role
-from fleet.speakers import PairSpeaker, RouterSpeaker, tokenize
+from fleet.speaking import node_speaker, pair_speaker, router_speaker
+from fleet.tokenizing import tokenize
 from probes.canary.rounds import Tenant, Way
 from probes.canary.survey import Survey
 
 #: What a round by pair client is about where not one pair could be found.
 _NO_PAIR = "no pair"
+#: Taken where the router does not tell what it is; a round by it is then refused in any case.
+_USUAL_ROUTER = "sglang-router"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WayIn:
-    """One speaker, the addresses of the nodes that it reaches by itself, and its name in checks."""
+    """One speaker, the addresses of the nodes that it reaches by itself, and its name in checks.
+
+    ``dialect`` tells what is taken by this way.
+    """
 
     target: str
     speaker: Speaker
     reached: tuple[str, ...] = ()
+    dialect: Dialect = DIALECTS["sglang-router"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,26 +64,30 @@ class Gateway:
 def ways_into(
     gateway: Gateway, *, way: Way, survey: Survey, named: Sequence[NodeAddress]
 ) -> tuple[WayIn, ...]:
-    """Answer one way through the router, or one for each pair.
+    """Answer one way through the router, or one for each pair and each unified node.
 
-    Pairs are those of the named nodes, or where none is named those that the router lists. Where
-    there is none, the one way in reaches nothing, and safety rule 1 says so.
+    Those are of the named nodes, or where none is named of those that the router lists. Where there
+    is none, the one way in reaches nothing, and safety rule 1 says so.
     """
+    routed = _router_way(gateway, survey)
     if way is Way.ROUTER:
-        speaker = RouterSpeaker(
-            client=gateway.client, router_url=gateway.router_url, model=gateway.model
-        )
-        return (WayIn(target=speaker.label, speaker=speaker),)
+        return (routed,)
     nodes = _addresses(survey, named)
-    pairs = tuple(
+    direct = [
         _pair_way(gateway, prefill, decode)
         for prefill in nodes
         if prefill.role is Role.PREFILL
         for decode in nodes
         if decode.role is Role.DECODE
-    )
-    silent = RouterSpeaker(client=gateway.client, router_url=gateway.router_url)
-    return pairs or (WayIn(target=_NO_PAIR, speaker=silent),)
+    ]
+    direct += [_node_way(gateway, node) for node in nodes if node.role is Role.UNIFIED]
+    return tuple(direct) or (replace(routed, target=_NO_PAIR),)
+
+
+def pair_of(gateway: Gateway, *, survey: Survey, named: Sequence[NodeAddress]) -> Speaker | None:
+    """Answer what speaks to the first pair without the router, or None where there is no pair."""
+    first = ways_into(gateway, way=Way.PAIR, survey=survey, named=named)[0]
+    return first.speaker if first.reached else None
 
 
 def tokenizer_of(gateway: Gateway, survey: Survey, named: Sequence[NodeAddress]) -> NodeTokenizer:
@@ -95,11 +107,29 @@ def marker_secret(tenant_a: Tenant, tenant_b: Tenant) -> bytes:
     return hmac.digest(first, tenant_b.key.encode(), hashlib.sha256)
 
 
+def _router_way(gateway: Gateway, survey: Survey) -> WayIn:
+    kind = survey.router_kind or _USUAL_ROUTER
+    speaker = router_speaker(gateway.client, gateway.router_url, kind=kind, model=gateway.model)
+    dialect = DIALECTS.get(kind, DIALECTS["gateway"])
+    return WayIn(target=speaker.label, speaker=speaker, dialect=dialect)
+
+
 def _pair_way(gateway: Gateway, prefill: NodeAddress, decode: NodeAddress) -> WayIn:
-    speaker = PairSpeaker(
-        client=gateway.client, prefill=prefill, decode=decode, node_key=gateway.node_key
+    speaker = pair_speaker(
+        gateway.client, prefill, decode, node_key=gateway.node_key, model=gateway.model
     )
-    return WayIn(target=speaker.label, speaker=speaker, reached=(prefill.url, decode.url))
+    return WayIn(
+        target=speaker.label,
+        speaker=speaker,
+        reached=(prefill.url, decode.url),
+        dialect=DIALECTS.get(decode.engine, DIALECTS["gateway"]),
+    )
+
+
+def _node_way(gateway: Gateway, node: NodeAddress) -> WayIn:
+    speaker = node_speaker(gateway.client, node, node_key=gateway.node_key, model=gateway.model)
+    dialect = DIALECTS.get(node.engine, DIALECTS["gateway"])
+    return WayIn(target=speaker.label, speaker=speaker, reached=(node.url,), dialect=dialect)
 
 
 def _addresses(survey: Survey, named: Sequence[NodeAddress]) -> tuple[NodeAddress, ...]:

@@ -31,6 +31,10 @@ KEY = "advisories"
 #: What a person vouches for under this name settles an advisory that cannot be placed.
 ATTESTED_PREFIX = "advisory."
 _MODES = {Role.PREFILL: "prefill", Role.DECODE: "decode", Role.UNIFIED: "null"}
+#: What a finding rests on where nobody vouches for anything.
+_Known = tuple[object, ...]
+_Findings = list[tuple[Advisory, Finding]]
+_MOST_SEEN = 256
 _SETTLED = frozenset({"fixed", "not_affected", "not affected"})
 _VERDICTS = {
     Standing.AFFECTED: Verdict.FAIL,
@@ -72,14 +76,15 @@ class Advisories:
         yield from (_bad_file(one) for one in shelf.bad)
         said_anything = bool(shelf.bad)
         spoken = []
-        for node in map(_Node.of, fleet.readings):
+        library = library_of(shelf.advisories)
+        for node in map(library.node_of, fleet.readings):
             if node.facts.version or node.reading.is_read:
                 spoken.append(node)
             else:
                 said_anything = True
                 yield _silent(node.reading)
-        for fault in group_faults(shelf.advisories):
-            for one in _judge_fault(fault, spoken):
+        for number in range(len(library.faults)):
+            for one in _judge_fault(library, number, spoken):
                 said_anything = True
                 yield one
         if not said_anything:
@@ -92,21 +97,101 @@ class _Node:
     """A reading with what conditions may ask of it, gathered once for all advisories."""
 
     reading: Reading
+    known: _Seen
+
+    @property
+    def facts(self) -> Facts:
+        """Answer what conditions may ask of it."""
+        return self.known.facts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """Facts, with what was found to be said of a node that shows them, by number of the fault."""
+
     package: str
     facts: Facts
+    said: dict[int, _Said | None]
 
     @classmethod
-    def of(cls, reading: Reading) -> _Node:
-        """Answer the node of a reading."""
-        return cls(reading=reading, package=package_of(reading.engine), facts=facts_of(reading))
+    def of(cls, reading: Reading) -> _Seen:
+        """Answer the facts of a reading, of which nothing was said yet."""
+        return cls(package=package_of(reading.engine), facts=facts_of(reading), said={})
 
 
-def _judge_fault(fault: Fault, nodes: Sequence[_Node]) -> Iterator[Check | Skipped]:
-    verified = fault.verified
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Said:
+    """What is told of a fault and a node; ``text`` does not name the node."""
+
+    verdict: Verdict
+    text: str
+    figures: Mapping[str, Figure]
+
+
+class Library:
+    """Faults, and what each was found to mean for facts that were seen before.
+
+    Most nodes of a fleet show the same facts, and no finding rests on anything else.
+    """
+
+    def __init__(self, advisories: tuple[Advisory, ...]) -> None:
+        self.faults = group_faults(advisories)
+        self._seen: dict[_Known, _Seen] = {}
+
+    def node_of(self, reading: Reading) -> _Node:
+        """Answer the node of a reading, with what was said of others that show the same.
+
+        What people vouch for has a name and an expiry beside it, so it is looked at each time.
+        """
+        if reading.attested:
+            return _Node(reading=reading, known=_Seen.of(reading))
+        known_by = _known_by(reading)
+        known = self._seen.get(known_by)
+        if known is None:
+            if len(self._seen) >= _MOST_SEEN:
+                self._seen.clear()
+            known = self._seen[known_by] = _Seen.of(reading)
+        return _Node(reading=reading, known=known)
+
+    def said_of(self, number: int, node: _Node) -> _Said | None:
+        """Answer what a fault's verified sources mean for a node, None where they mean another."""
+        said = node.known.said
+        if number not in said:
+            said[number] = self._look(number, node)
+        return said[number]
+
+    def _look(self, number: int, node: _Node) -> _Said | None:
+        fault = self.faults[number]
+        found = _findings(fault.verified, node)
+        return _say(fault, node, found) if found else None
+
+
+def library_of(advisories: tuple[Advisory, ...]) -> Library:
+    """Answer the library of these advisories; that of the built-in ones is made once."""
+    return _library_built_in() if advisories == built_in().advisories else Library(advisories)
+
+
+@lru_cache(maxsize=1)
+def _library_built_in() -> Library:
+    return Library(built_in().advisories)
+
+
+def _judge_fault(
+    library: Library, number: int, nodes: Sequence[_Node]
+) -> Iterator[Check | Skipped]:
+    fault = library.faults[number]
     for node in nodes:
-        found = _findings(verified, node)
-        if found:
-            yield _check(fault, node, found)
+        said = library.said_of(number, node)
+        if said is not None:
+            yield Check(
+                check=f"{KEY}.{fault.advisory_id}",
+                target=node.reading.node,
+                verdict=said.verdict,
+                kind=Kind.CONFIG,
+                reason=f"{node.reading.node}: {said.text}",
+                required=False,
+                figures=said.figures,
+            )
     for source in fault.sources:
         if source.is_verified:
             continue
@@ -120,13 +205,29 @@ def _judge_fault(fault: Fault, nodes: Sequence[_Node]) -> Iterator[Check | Skipp
             )
 
 
-def _findings(sources: Sequence[Advisory], node: _Node) -> list[tuple[Advisory, Finding]]:
+def _findings(sources: Sequence[Advisory], node: _Node) -> _Findings:
     found = [(source, _find(source, node)) for source in sources]
     return [(source, one) for source, one in found if one is not None]
 
 
 def _find(advisory: Advisory, node: _Node) -> Finding | None:
-    return find(advisory, package=node.package, facts=node.facts)
+    return find(advisory, package=node.known.package, facts=node.facts)
+
+
+def _known_by(reading: Reading) -> _Known:
+    """Answer all that ``facts_of`` and a sentence look at where nobody vouches for anything."""
+    return (
+        reading.engine,
+        reading.reported_role,
+        reading.version,
+        reading.page_size,
+        reading.allow_auto_truncate,
+        reading.transfer_backend,
+        reading.model,
+        tuple(reading.layout.items()),
+        tuple(reading.parallel.items()),
+        tuple(reading.flags.items()),
+    )
 
 
 def facts_of(reading: Reading) -> Facts:
@@ -145,13 +246,10 @@ def facts_of(reading: Reading) -> Facts:
         *(reading.layout, reading.parallel, reading.flags),
     ]
     shown = {
-        name.lower().replace("-", "_"): word
-        for words in told
-        for name, word in words.items()
-        if word is not None
+        _plain(name): word for words in told for name, word in words.items() if word is not None
     }
     attested = {
-        name.lower().replace("-", "_"): word.value
+        _plain(name): word.value
         for name in reading.attested
         if (word := reading.vouched(name)) is not None and word.value
     }
@@ -162,11 +260,16 @@ def facts_of(reading: Reading) -> Facts:
     )
 
 
+@lru_cache(maxsize=1024)
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_")
+
+
 def _word(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _check(fault: Fault, node: _Node, found: list[tuple[Advisory, Finding]]) -> Check:
+def _say(fault: Fault, node: _Node, found: _Findings) -> _Said:
     """Answer the worst that any source says: where sources differ, the union counts."""
     source, worst = min(found, key=lambda pair: WORST_STANDING_FIRST.index(pair[1].standing))
     reading, standing = node.reading, worst.standing
@@ -185,15 +288,11 @@ def _check(fault: Fault, node: _Node, found: list[tuple[Advisory, Finding]]) -> 
     conflict = _conflict(found)
     if conflict:
         figures["conflict"] = conflict
-    return Check(
-        check=f"{KEY}.{fault.advisory_id}",
-        target=reading.node,
+    return _Said(
         verdict=_VERDICTS[standing],
-        kind=Kind.CONFIG,
-        reason=_reason(
+        text=_text(
             fault, reading, source, worst, settled=settled if is_open else "", conflict=conflict
         ),
-        required=False,
         figures=figures,
     )
 
@@ -213,14 +312,14 @@ def _settled_by(fault: Fault, reading: Reading) -> str:
     return ""
 
 
-def _conflict(found: list[tuple[Advisory, Finding]]) -> str:
+def _conflict(found: _Findings) -> str:
     """Answer what each source says where they do not say the same, or nothing."""
     if len({(one.standing is Standing.NOT_AFFECTED) for _, one in found}) == 1:
         return ""
     return "; ".join(f"{source.source}: {one.standing} ({one.why})" for source, one in found)
 
 
-def _reason(  # noqa: PLR0913 - one sentence out of all that is known
+def _text(  # noqa: PLR0913 - one sentence out of all that is known
     fault: Fault,
     reading: Reading,
     source: Advisory,
@@ -231,15 +330,14 @@ def _reason(  # noqa: PLR0913 - one sentence out of all that is known
 ) -> str:
     title = f"{fault.advisory_id} ({source.summary or 'no summary'})"
     if settled:
-        said = f"{reading.node}: {title}: {finding.why}; {settled} is attested, so it counts as "
-        return f"{said}not affected"
+        return f"{title}: {finding.why}; {settled} is attested, so it counts as not affected"
     words = {
         Standing.AFFECTED: "holds",
         Standing.ASSUMED: "is taken to hold",
         Standing.UNKNOWN: "cannot be excluded",
         Standing.NOT_AFFECTED: "does not hold",
     }
-    text = f"{reading.node}: {title} {words[finding.standing]}: {finding.why}"
+    text = f"{title} {words[finding.standing]}: {finding.why}"
     if finding.standing is Standing.AFFECTED:
         fixes = " or ".join(_fixes(fault)) if not conflict else ""
         text += f"; upgrade to {fixes} or later" if fixes else "; no fix is known to end it"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import lru_cache
 
 from common.verdicts import Verdict
 from fleet.reading import FleetReading, Reading
@@ -12,6 +13,7 @@ from probes.doubts import doubt_about, tokens
 from probes.judgement import Check, Figure, Kind, Skipped
 from probes.limits import (
     SGLANG,
+    SLOTTED,
     WINDOW,
     Pool,
     advertised_context,
@@ -69,6 +71,7 @@ class PoolCoversContext:
         )
 
 
+@lru_cache(maxsize=1024)
 def required_pool(context: int, headroom: Decimal) -> int:
     """Answer ceil(context x headroom), in decimal arithmetic."""
     return int((Decimal(context) * headroom).to_integral_value(rounding=ROUND_CEILING))
@@ -137,7 +140,9 @@ def _shortfall(reading: Reading, pool: int, context: int, headroom: Decimal) -> 
     required = required_pool(context, headroom)
     fitting = int((Decimal(pool) / headroom).to_integral_value(rounding=ROUND_FLOOR))
     cure = (
-        f"lower the context to {tokens(fitting)} on every node and at the router, "
+        f"give {reading.node} slots that share no pool, {tokens(required)} in all"
+        if reading.engine == SLOTTED
+        else f"lower the context to {tokens(fitting)} on every node and at the router, "
         f"or give {reading.node} a pool of {tokens(required)}"
     )
     if pool >= context:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from common.verdicts import Verdict
 from fleet.reading import FleetReading, Reading
@@ -33,6 +33,7 @@ class SecretExposure:
             figures: dict[str, Figure] = {
                 "exposed": len(reading.exposed_secrets),
                 "fields": ", ".join(reading.exposed_secrets) or None,
+                "readable": _READABLE[reading.secrets_open] if reading.exposed_secrets else None,
             }
             yield Check(
                 check=KEY,
@@ -44,13 +45,27 @@ class SecretExposure:
             )
 
 
+#: Who gets what an engine shows. A key is no excuse: whoever has the lesser one reads the greater.
+_READABLE: Mapping[bool | None, str | None] = {
+    True: "without a key",
+    False: "only with the key",
+    None: None,
+}
+_TO_WHOM: Mapping[bool | None, str] = {
+    True: ", readable without a key by whoever reaches its port",
+    False: ", readable only with the key",
+    None: "",
+}
+
+
 def _verdict(reading: Reading) -> tuple[Verdict, str]:
     # What was seen stays seen, whatever else of the node could not be read.
     if reading.exposed_secrets:
         names = ", ".join(reading.exposed_secrets)
         return Verdict.FAIL, (
-            f"{reading.node} shows secrets in clear in {names}: let nobody but this tool reach its "
-            "settings, set an API key beside the admin key, and replace what was shown"
+            f"{reading.node} shows secrets in clear in {names}{_TO_WHOM[reading.secrets_open]}: "
+            "let nobody but this tool reach its settings, set an API key beside the admin key, and "
+            "replace what was shown"
         )
     if not reading.is_read:
         return Verdict.INCONCLUSIVE, doubt_about(reading)

@@ -24,7 +24,7 @@ from probes.canary.rounds import Progress
 from probes.canary.runner import run_round
 from probes.canary.showing import render_rounds
 from probes.canary.surveying import LiveSurveyor
-from probes.canary.ways import Gateway, WayIn, marker_secret, tokenizer_of, ways_into
+from probes.canary.ways import Gateway, WayIn, marker_secret, pair_of, tokenizer_of, ways_into
 from probes.table import render_table
 
 SUMMARY = "send marked prompts as two tenants"
@@ -100,6 +100,7 @@ async def _run_rounds(
         seed=0,
         grant_tokens=asked.budget_tokens,
         acceptance=asked.acceptance,
+        direct=pair_of(gateway, survey=survey, named=asked.nodes),
     )
     results: list[RoundResult] = []
     for plan, way_in in _turns(asked, ways):
@@ -109,6 +110,7 @@ async def _run_rounds(
             target=way_in.target,
             speaker=way_in.speaker,
             reached=way_in.reached,
+            dialect=way_in.dialect,
             seed=secrets.randbits(_SEED_BITS),
             grant_tokens=_left(asked, results),
         )

@@ -21,6 +21,7 @@ from probes.arguments import (
     read_headroom,
 )
 from probes.artefacts import read_small
+from probes.canary.saved import judge_saved
 from probes.drift import compare_fleets
 from probes.exercised import refusals_exercised
 from probes.judge import judge_fleet
@@ -75,7 +76,8 @@ def _judge_capture(options: argparse.Namespace) -> int:
     fleet = replace(fleet, refused=refusals_exercised(fleet.readings, capture.rounds))
     refuse_lowered_context(fleet, context, "--context")
     refuse_lowered_context(fleet, capture.context, "the context of the capture")
-    also = compare_fleets(_readings(_load(options.before)), fleet) if options.before else ()
+    moved = compare_fleets(_readings(_load(options.before)), fleet) if options.before else ()
+    also = (*moved, *judge_saved(capture.rounds))
     gates = gates_with(named + shelf_of(capture.advisories))
     judgement = judge_fleet(fleet, gates=gates, also=also)
     report(judgement, options, name="judge")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from common.verdicts import Verdict
-from fleet.selectors import deployment_access
 from fleet.services import readings_take
-from probes.deployment_judge import judge_readings
+from probes.judging import judge_deployment
 from runbooks.contract import LEVERS, STEPS, Advance, Lever, StepError, Work, again, done
 
 
@@ -18,7 +17,7 @@ class Patch:
     def advance(self, work: Work) -> Advance:
         """Pull the lever where that is still needed, then judge the running engines."""
         look = readings_take(deployment=work.deployment)
-        judgement = judge_readings(deployment_access(work.deployment), look.readings)
+        judgement = judge_deployment(work.deployment, look.readings)
         if judgement.verdict is Verdict.PASS:
             return done(self._after(work, [reading.version for reading in look.readings]))
         if "before" not in work.step.memory:

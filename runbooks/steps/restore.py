@@ -5,7 +5,12 @@ from __future__ import annotations
 import secrets
 
 from fleet.contract import FleetError
-from fleet.taking_out import rotation_leave, rotation_list, rotation_return
+from fleet.taking_out import (
+    return_needs_a_hand,
+    rotation_leave,
+    rotation_list,
+    rotation_return,
+)
 from incidents.contract import Status
 from probes.models import Way
 from runbooks.audit_wait import audit_of, require_pass, waiting_for
@@ -27,7 +32,8 @@ class Restore:
             raise StepError("nobody but the starter of the run has approved this")
         if "audit" not in work.step.memory:
             work.report("putting the workers back")
-            self._put_back(work)
+            if waits := self._put_back(work):
+                return again(waits)
         audit = audit_of(work, way=Way.ROUTER, seeds=[secrets.randbits(_SEED_BITS)])
         if progress := waiting_for(audit):
             return again(f"back in the router; {progress}")
@@ -35,14 +41,34 @@ class Restore:
         incident_bring(work, Status.RESTORED, text)
         return done(text)
 
-    def _put_back(self, work: Work) -> None:
+    def _put_back(self, work: Work) -> str:
+        """Answer what a person has to do before they are back; empty once the router lists them."""
         try:
             rotation_return(deployment=work.deployment)
             listed = rotation_list(deployment=work.deployment)
         except FleetError as error:
+            if self._takes_a_hand(work):
+                return str(error)
             raise StepError(str(error)) from error
         if not listed:
             raise StepError("the router lists no worker although all were put back")
+        return ""
+
+    def _takes_a_hand(self, work: Work) -> bool:
+        """Answer whether this router takes workers only by a restart, told once and remembered.
+
+        While it restarts it cannot be asked. Failing would take the workers out again as soon as
+        its command line has brought them back.
+        """
+        try:
+            by_hand = work.step.memory.get("by_hand") or return_needs_a_hand(
+                deployment=work.deployment
+            )
+        except FleetError:
+            return False
+        if by_hand:
+            work.remember(by_hand=True)
+        return bool(by_hand)
 
     def undo(self, work: Work) -> None:
         """Take everything out again, and the incident back to contained."""

@@ -8,7 +8,7 @@ from incidents.contract import Status
 from probes.models import Way
 from runbooks.audit_wait import audit_of, require_pass, waiting_for
 from runbooks.contract import STEPS, Advance, Work, again, done
-from runbooks.moves import incident_bring, incident_fall_back
+from runbooks.moves import incident_bring, incident_give_up
 
 _SEED_BITS = 62
 
@@ -31,5 +31,5 @@ class Verify:
         return done(text)
 
     def undo(self, work: Work) -> None:
-        """Take the incident back to contained; the deployment is out of rotation anyway."""
-        incident_fall_back(work, "verification failed")
+        """Take the incident back to contained, or further where its workers came back meanwhile."""
+        incident_give_up(work, "verification failed")

@@ -6,16 +6,20 @@ from datetime import datetime, timedelta
 from itertools import product
 
 import pytest
+import time_machine
 from django.contrib.auth.models import User
 
 from common.clock import now
 from common.roles import NotAllowed
 from common.verdicts import Verdict
 from fleet.models import OutOfRotation
+from fleet.rotation_rows import RotationChange, RotationWatch
+from fleet.staying_out import NewsKind
 from incidents.contract import FOLLOWS, IncidentError, Source, Status, is_reached
 from incidents.models import Incident
 from incidents.selectors import chain_verify, incident_figures, timeline
 from incidents.services import (
+    containments_recheck,
     incident_close,
     incident_move_by_hand,
     incident_take_back,
@@ -287,3 +291,86 @@ def test_only_a_commander_moves_by_hand(responder: User, commander: User) -> Non
     )
     assert moved.status == Status.CONTAINED
     assert timeline(moved)[-1].actor == commander.get_username()
+
+
+def change_of(incident: Incident, kind: str, **columns: object) -> RotationChange:
+    moment = now()
+    return RotationChange.objects.create(
+        deployment=incident.deployment,
+        kind=kind,
+        text="the router lists http://p0 again",
+        urls=["http://p0"],
+        **{"at": moment, "since_at": moment, **columns},
+    )
+
+
+def listed_again(incident: Incident, **columns: object) -> RotationChange:
+    RotationWatch.objects.update_or_create(
+        deployment=incident.deployment, defaults={"listed": ["http://p0"]}
+    )
+    return change_of(incident, NewsKind.LISTED_AGAIN, **columns)
+
+
+@pytest.mark.parametrize("status", [Status.CONTAINED, Status.MITIGATED])
+def test_a_worker_that_is_listed_again_takes_the_incident_back(status: Status) -> None:
+    incident = at(status)
+    take_out(incident, "http://p0")
+    listed_again(incident)
+    for _ in range(2):
+        containments_recheck()
+    incident.refresh_from_db()
+    assert (incident.status, incident.impact_end_at) == (Status.DECLARED, None)
+    told = [one.kind for one in timeline(incident)[-2:]]
+    assert told == ["rotation_watched", "taken_back"]
+    assert "lists http://p0 again" in timeline(incident)[-1].text
+    assert chain_verify(incident) is None
+
+
+def test_impact_counts_from_the_last_look_that_found_them_out() -> None:
+    incident = at(Status.CONTAINED)
+    take_out(incident, "http://p0")
+    with time_machine.travel(now() + timedelta(minutes=5), tick=False):
+        since_at = now() - timedelta(minutes=2)
+        listed_again(incident, since_at=since_at)
+        containments_recheck()
+        window = incident_figures(Incident.objects.get(pk=incident.pk)).windows[-1]
+    assert (window.start_at, window.end_at) == (since_at, None)
+
+
+def test_impact_never_counts_from_before_the_containment() -> None:
+    incident = at(Status.CONTAINED)
+    take_out(incident, "http://p0")
+    listed_again(incident, since_at=now() - timedelta(days=1))
+    containments_recheck()
+    assert timeline(incident)[-1].occurred_at == incident.contained_at
+
+
+def test_an_unreadable_router_is_told_and_moves_nothing() -> None:
+    incident = at(Status.CONTAINED)
+    take_out(incident, "http://p0")
+    change_of(incident, NewsKind.UNREADABLE)
+    containments_recheck()
+    incident.refresh_from_db()
+    assert incident.status == Status.CONTAINED
+    assert timeline(incident)[-1].kind == "rotation_watched"
+
+
+def test_while_the_router_is_unreadable_nothing_counts_as_still_out() -> None:
+    incident = at(Status.MITIGATED)
+    take_out(incident, "http://p0")
+    RotationWatch.objects.create(deployment=incident.deployment, is_problem_told=True)
+    assert take_back(incident).status == Status.DECLARED
+
+
+def test_what_is_on_its_way_back_does_not_count_as_still_out() -> None:
+    incident = at(Status.MITIGATED)
+    take_out(incident, "http://p0", return_ordered_at=now())
+    assert take_back(incident).status == Status.DECLARED
+
+
+def test_what_was_before_the_opening_is_not_told() -> None:
+    incident = make_incident()
+    change_of(incident, NewsKind.LISTED_AGAIN, at=incident.opened_at - timedelta(seconds=1))
+    before = len(timeline(incident))
+    containments_recheck()
+    assert len(timeline(incident)) == before

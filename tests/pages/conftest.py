@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -13,6 +15,7 @@ from fleet.models import NodeReading
 from incidents.contract import Status
 from incidents.services import evidence_keep
 from probes.models import Audit, AuditState
+from probes.tokens import token_add
 from runbooks.services import run_start
 from tests.incidents.builders import (
     bring_to,
@@ -73,11 +76,14 @@ def addresses(responder: User) -> list[str]:
     incident = bring_to(make_incident(deployment, findings=[finding]), Status.DECLARED)
     evidence_keep(incident=incident, title="readings", document="x", actor="run 1")
     run = run_start(person=responder, incident=incident, book="cross_tenant_kv_exposure")
-    plain = ("overview", "deployment_list", "audit_list", "incident_list", "run_list")
+    token_add(name="ci", actor="rita", lasts=timedelta(days=9))
+    listed = ("overview", "deployment_list", "audit_list", "incident_list", "run_list")
+    plain = (*listed, "api_token_list", "api_token_add")
     named = ("deployment", "deployment_change", "node_add", "credentials_set", "grant_change")
     return [
         *(reverse(name) for name in (*plain, "deployment_add", "router_import")),
         *(reverse(name, args=["glm"]) for name in (*named, "deployment_incident", "router")),
+        reverse("node_retire", args=["glm", "prefill-1"]),
         reverse("attestation_list", args=["glm"]),
         reverse("attestation_add", args=["glm"]),
         reverse("audit", args=[audit.pk]),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -9,8 +11,10 @@ from pytest_django import DjangoAssertNumQueries
 from common.clock import now
 from common.verdicts import Verdict
 from fleet.models import Deployment, NodeReading, OutOfRotation
+from fleet.rotation_rows import RotationWatch
 from probes.judgement import Kind
 from probes.models import Acceptance, Audit, AuditState, Way
+from probes.selectors import findings_ranked
 from tests.incidents.builders import (
     make_audit,
     make_check,
@@ -205,7 +209,7 @@ def test_more_nodes_and_audits_need_no_more_queries(
 ) -> None:
     deployment = exposed()
     make_node(deployment, "prefill-1")
-    with django_assert_max_num_queries(25) as few:
+    with django_assert_max_num_queries(27) as few:
         by_responder.get("/deployments/glm/")
     for number in range(2, 6):
         node = make_node(deployment, f"prefill-{number}")
@@ -234,3 +238,54 @@ def test_a_finding_shows_how_to_close_it_and_what_that_costs(by_responder: Clien
     assert "prefill-1: --context-length 545024" in words
     assert "0.65 before, 1.25 after" in words
     assert "lengths left: 681,274 to 1,048,569" in words
+
+
+def test_findings_stand_by_weight_then_verdict_then_age(by_responder: Client) -> None:
+    deployment = make_deployment("glm")
+    old, new = make_audit(deployment), make_audit(deployment)
+    at = now()
+    for check, age_h, said, required in (
+        ("advice-new", 0, {new: Verdict.FAIL}, False),
+        ("needed-old", 9, {old: Verdict.FAIL, new: Verdict.FAIL}, True),
+        ("needed-unshown", 1, {old: Verdict.FAIL, new: Verdict.INCONCLUSIVE}, True),
+        ("needed-new", 5, {new: Verdict.FAIL}, True),
+        ("needed-unasked", 7, {old: Verdict.FAIL}, True),
+    ):
+        for audit, verdict in said.items():
+            make_check(audit, verdict, check=check, required=required)
+        first = new if new in said and said[new] is Verdict.FAIL else old
+        make_finding(deployment, check=check, audit=first, seen_at=at - timedelta(hours=age_h))
+    ranked = findings_ranked(deployment)
+    assert [one.finding.check_name for one in ranked] == [
+        "needed-new",
+        "needed-unasked",
+        "needed-old",
+        "needed-unshown",
+        "advice-new",
+    ]
+    assert [str(one.verdict) for one in ranked][3:] == ["inconclusive", "fail"]
+    words = words_of(by_responder.get("/deployments/glm/"))
+    assert words.index("needed-new") < words.index("needed-unshown") < words.index("advice-new")
+    assert words.count("could not show that it is gone") == 1
+
+
+def test_what_came_back_into_the_router_is_told_where_it_is_listed_as_out(
+    by_responder: Client,
+) -> None:
+    deployment = make_deployment("glm")
+    OutOfRotation.objects.create(
+        deployment=deployment, url="http://p0", worker={}, taken_out_by="x", confirmed_at=now()
+    )
+    watch = RotationWatch.objects.create(deployment=deployment, read_at=now())
+    page = "/deployments/glm/"
+    assert "The router listed none of it" in words_of(by_responder.get(page))
+    watch.listed, watch.listed_since_at = ["http://p0"], now()
+    watch.save()
+    words = words_of(by_responder.get(page))
+    assert "The router lists http://p0 since" in words
+    assert "listed none" not in words
+    watch.listed, watch.problem, watch.problem_since_at = [], "time-out", now()
+    watch.save()
+    words = words_of(by_responder.get(page))
+    assert "Not known whether it stays out" in words
+    assert "listed none" not in words

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from tempfile import NamedTemporaryFile
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from django.contrib.auth.models import User
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect
+from playwright.sync_api import Error as PlaywrightError
+from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from probes.proof_bundle import new_keys, sign
+from probes.tokens import TokenUnknown, token_use
 from runbooks.models import Run, StepState
+from tests.deployments import Register
+from tests.incidents.builders import make_deployment, make_node, make_proof
 
 pytestmark = [
     pytest.mark.browser,
@@ -60,6 +67,12 @@ def open_page(browser: Browser, live_server: LiveServer, complaints: list[str]) 
         context.close()
 
 
+def faults_of(page: Page) -> list[tuple[str, object]]:
+    """Answer what keeps people from using the page, each with the first place."""
+    faults = Axe().run(page).response["violations"]
+    return [(one["id"], one["nodes"][0]["target"]) for one in faults]
+
+
 @pytest.mark.parametrize("look", [(1440, "light"), (390, "dark")], ids=["wide", "phone"])
 def test_no_page_has_an_accessibility_fault_or_breaks_the_content_policy(
     look: tuple[int, str],
@@ -73,8 +86,7 @@ def test_no_page_has_an_accessibility_fault_or_breaks_the_content_policy(
     for address in addresses:
         page.goto(address)
         page.wait_for_load_state("networkidle")
-        faults = Axe().run(page).response["violations"]
-        assert [(one["id"], one["nodes"][0]["target"]) for one in faults] == [], address
+        assert faults_of(page) == [], address
         assert page.evaluate("document.documentElement.scrollWidth") <= width, address
     # The last address is the one that is not there.
     assert [said for said in complaints if "404" not in said] == []
@@ -165,3 +177,102 @@ def test_a_session_that_ended_leads_to_the_sign_in_page(
     page.goto(run)
     page.context.clear_cookies()
     expect(page.get_by_label("Password")).to_be_visible(timeout=POLLED_MS)
+
+
+def test_a_token_is_issued_kept_and_revoked_by_hand(
+    open_page: Opener, complaints: list[str], responder: User
+) -> None:
+    page = open_page(responder, width=390)
+    page.get_by_role("link", name="API tokens").click()
+    page.get_by_role("link", name="Issue token").click()
+    page.get_by_label("Name").fill("ci")
+    page.get_by_role("button", name="Issue token").click()
+    text = page.get_by_label("Token ci").input_value()
+    assert token_use(text=text).name == "ci"
+    assert faults_of(page) == []
+    page.get_by_role("link", name="I have kept it").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("API tokens")
+    assert text not in page.content()
+    expect(page.get_by_role("button", name="Revoke ci")).to_be_hidden()
+    page.locator("#revoke-ci > summary").click()
+    assert faults_of(page) == []
+    page.get_by_role("button", name="Revoke ci").click()
+    expect(page.get_by_text("ci is revoked")).to_be_visible()
+    with pytest.raises(TokenUnknown):
+        token_use(text=text)
+    assert complaints == []
+
+
+def test_the_way_back_leads_to_no_kept_copy_of_a_token(open_page: Opener, responder: User) -> None:
+    page = open_page(responder)
+    page.goto("/api-tokens/add/")
+    page.get_by_label("Name").fill("ci")
+    page.get_by_role("button", name="Issue token").click()
+    page.get_by_role("link", name="I have kept it").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("API tokens")
+    with pytest.raises(PlaywrightError, match="ERR_CACHE_MISS"):
+        page.go_back()
+
+
+def test_a_node_is_retired_by_hand_once_its_name_is_typed(
+    open_page: Opener, complaints: list[str], responder: User
+) -> None:
+    node = make_node(make_deployment("glm"), "prefill-1")
+    page = open_page(responder)
+    page.goto("/deployments/glm/")
+    page.get_by_role("link", name="Retire prefill-1").click()
+    act = page.get_by_role("button", name="Retire prefill-1", exact=True)
+    expect(act).to_be_hidden()
+    page.locator("#retire > summary").click()
+    expect(act).to_be_disabled()
+    assert faults_of(page) == []
+    page.get_by_label("Type prefill-1 to confirm").fill("prefill-1")
+    act.click()
+    expect(page.get_by_text("prefill-1 is retired")).to_be_visible()
+    node.refresh_from_db()
+    assert node.retired_at is not None
+    assert complaints == []
+
+
+def test_the_router_shows_on_its_deployment_page_by_itself(
+    open_page: Opener, complaints: list[str], responder: User, register: Register
+) -> None:
+    deployment, _ = register("--scenario", "healthy")
+    deployment.router_metrics_url = "http://127.0.0.1:9/metrics"
+    deployment.save()
+    page = open_page(responder, width=390, scheme="dark")
+    page.goto("/deployments/drill/")
+    brief = page.locator("section#router_brief")
+    expect(brief).to_contain_text("ready: 2 of 2 healthy")
+    expect(brief).to_contain_text("Its circuit breakers are not known")
+    assert faults_of(page) == []
+    brief.get_by_role("link", name="What it lists").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Router of drill")
+    assert faults_of(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert complaints == []
+
+
+def test_a_proof_is_downloaded_with_the_key_that_checks_it(
+    open_page: Opener, complaints: list[str], responder: User, settings: Settings
+) -> None:
+    private, public = new_keys()
+    proof = make_proof(make_deployment("glm"))
+    # Of a made-up audit: what it says is not looked at here.
+    proof.bundle = sign(b"{}", private.encode())
+    proof.save()
+    page = open_page(responder, width=390)
+    page.goto(f"/audits/{proof.audit_id}/")
+    assert faults_of(page) == []
+    with page.expect_download() as given:
+        page.get_by_role("link", name="Download proof").click()
+    assert given.value.suggested_filename == f"glm-audit-{proof.audit_id}.proof.json"
+    assert given.value.path().read_text() == proof.bundle
+    with NamedTemporaryFile("w") as key_file:
+        key_file.write(private)
+        key_file.flush()
+        settings.PROOF_KEY_FILE = key_file.name
+        with page.expect_download() as given:
+            page.get_by_role("link", name="Public key").click()
+        assert given.value.path().read_text() == public
+    assert complaints == []

@@ -6,8 +6,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from common.pages import STOP_POLLING
 from fleet.models import Credential, Deployment, Purpose
-from fleet.taking_out import rotation_list, worker_leave
+from fleet.rotation_watch import rotation_check, watches_due
+from fleet.taking_out import rotation_leave, rotation_list, worker_enter, worker_leave
+from probes.router_jobs import job_conduct, jobs_to_wake
 from tests.deployments import DrillStarter, Register
 from tests.incidents.builders import make_deployment, make_node
 from tests.pages.asking import words_of
@@ -75,11 +78,40 @@ def test_a_node_is_let_in_from_the_page(by_responder: Client, register: Register
     assert "not listed" in words
     assert "listed as decode, healthy" in words
     join = reverse("node_join", args=["drill", "prefill-1"])
-    after = by_responder.post(join, follow=True)
-    assert "prefill-1 is in the router: every required gate passed" in words_of(after)
-    assert "listed as prefill, healthy" in words_of(after)
+    by_responder.post(join, follow=True)
+    job_page = reverse("router_job", args=["drill"])
+    fragment = {"HX-Request": "true", "HX-Target": "router_job"}
+    waiting = by_responder.get(job_page, headers=fragment)
+    assert (waiting.status_code, "waiting for a worker" in words_of(waiting)) == (200, True)
     again = by_responder.post(join, follow=True)
-    assert "the router lists prefill-1 already" in words_of(again)
+    assert "something is being done at the router of drill already" in words_of(again)
+    for key in jobs_to_wake():
+        job_conduct(job_pk=key)
+    over = by_responder.get(job_page, headers=fragment)
+    assert over.status_code == STOP_POLLING
+    assert "prefill-1 is in the router: every required gate passed" in words_of(over)
+    assert "listed as prefill, healthy" in words_of(by_responder.get(address))
+
+
+def test_what_is_listed_again_is_taken_out_from_the_page(
+    by_responder: Client, by_outsider: Client, register: Register
+) -> None:
+    deployment, _ = register("--scenario", "healthy")
+    (worker, *_) = rotation_list(deployment=deployment)
+    rotation_leave(deployment=deployment, actor="run 7")
+    worker_enter(deployment=deployment, worker=worker)
+    for key in watches_due():
+        rotation_check(watch_pk=key)
+    page = reverse("deployment", args=["drill"])
+    assert "Take out again" in words_of(by_responder.get(page))
+    assert "Take out again" not in words_of(by_outsider.get(page))
+    address = reverse("take_out", args=["drill"])
+    assert by_outsider.post(address).status_code == 403
+    by_responder.post(address)
+    for key in jobs_to_wake():
+        job_conduct(job_pk=key)
+    assert rotation_list(deployment=deployment) == ()
+    assert "Take out again" not in words_of(by_responder.get(page))
 
 
 def test_a_router_that_cannot_be_read_is_told(by_outsider: Client) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleet.contract import Completion
+from fleet.contract import PLAIN, Completion, Form
 from fleet.reading import Load, Reading, Role, Worker
 from probes.canary.contract import RoundOrder
 from probes.canary.rounds import Progress, Row, Tenant, Way
@@ -48,9 +49,18 @@ class FakePair:
     version: str = "0.5.19"
     hangs_over_limit: bool = False
     lies_about_tokens: bool = False
+    miscounts_from: int | None = None
     label: str = "router"
     asked: list[tuple[str, int, int]] = field(default_factory=list, repr=False)
+    forms: list[Form] = field(default_factory=list, repr=False)
     on_ask: Callable[[int], None] | None = None
+    spoils: Callable[[FakePair, str], bool] | None = None
+    says_more: Callable[[str], str] | None = None
+    pause_s: float = 0.0
+    seconds_said: float = 0.05
+    under_way: int = 0
+    most_under_way: int = 0
+    texts: list[str] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
         self._slots = [""] * self.decode_pool
@@ -89,27 +99,54 @@ class FakePair:
             ),
         )
 
-    async def ask(
-        self, *, token_ids: Sequence[int], max_new_tokens: int, tenant_key: str, timeout_s: float
+    async def ask(  # noqa: PLR0913 - as the protocol
+        self,
+        *,
+        token_ids: Sequence[int],
+        max_new_tokens: int,
+        tenant_key: str,
+        timeout_s: float,
+        form: Form = PLAIN,
+        text: str = "",
     ) -> Completion:
-        text, count = bytes(token_ids).decode(), len(token_ids)
+        self.forms.append(form)
+        text, count = text or bytes(token_ids).decode(), len(token_ids)
         self.asked.append((tenant_key, count, max_new_tokens))
         if self.on_ask is not None:
             self.on_ask(len(self.asked))
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        try:
+            await asyncio.sleep(self.pause_s)
+            return self._reply(text, count, max_new_tokens, timeout_s)
+        finally:
+            self.under_way -= 1
+            self.texts.append(text)
+
+    def _reply(self, text: str, count: int, max_new_tokens: int, timeout_s: float) -> Completion:
         refusal = self._refusal(count, max_new_tokens)
         if refusal:
             return Completion(status=400, text=refusal, seconds=0.01)
         if self.prefill_limit <= count and (self.is_guarded or self.hangs_over_limit):
             return Completion(error=f"no answer within {timeout_s:g} s", seconds=timeout_s)
         answer = self._generate(text, count)[:max_new_tokens]
+        if self.spoils is not None and self.spoils(self, text):
+            answer = "~" * len(answer)
+        if self.says_more is not None:
+            answer = f"{answer} {self.says_more(text)}"
         return Completion(
             status=200,
             text=answer,
-            prompt_tokens=1 if self.lies_about_tokens else count,
+            answer=answer,
+            prompt_tokens=1 if self._is_miscounted(count) else count,
             completion_tokens=max_new_tokens,
             finish="length",
-            seconds=0.05,
+            seconds=self.seconds_said,
         )
+
+    def _is_miscounted(self, count: int) -> bool:
+        is_long = self.miscounts_from is not None and count >= self.miscounts_from
+        return self.lies_about_tokens or is_long
 
     def _refusal(self, count: int, new: int) -> str:
         if count >= self.context:

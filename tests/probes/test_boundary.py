@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from common.verdicts import Verdict
+from fleet.reading import Reading
 from probes.canary.results import RoundResult, canary_document, judge_rounds
 from probes.canary.rounds import Acceptance, Outcome, Part, Row
 from probes.canary.runner import run_round
 from probes.judgement import Check, Kind
-from tests.probes.canary_fakes import FakePair, Recorder, make_order
+from tests.probes.canary_fakes import FakePair, FakeSurveyor, Recorder, make_order
 
 ACCEPTED = Acceptance(by="Ada", reason="rehearsal on an idle cluster")
 
@@ -79,9 +81,63 @@ async def test_a_healthy_pair_passes(figures: dict[str, Any], *, is_garbled: boo
     pair = FakePair(**figures, version="0.5.22", is_guarded=True, is_garbled=is_garbled)
     result = await run_round(make_order(pair))
     assert set(verdicts(result).values()) == {Verdict.PASS}
-    (refused,) = asked_at(result, pair.prefill_limit)
-    assert (refused.status, refused.max_new_tokens) == (400, 1)
+    refused = asked_at(result, pair.prefill_limit)
+    assert {(row.status, row.max_new_tokens) for row in refused} == {(400, 1)}
+    assert {row.is_streamed for row in refused} == {False, True}
     assert "cannot exclude any leak rate" in check_of(result, "foreign_marker").reason
+
+
+async def test_every_limit_that_was_read_is_asked() -> None:
+    pair = FakePair(prefill_pool=4_400, decode_pool=9_000, context=12_000, reserve=3)
+    result = await run_round(make_order(pair, acceptance=ACCEPTED))
+    asked = {row.length for row in result.rows if row.is_sent and row.part is Part.ASK}
+    first, last = pair.prefill_limit, pair.decode_limit - 1
+    assert {first, last, last + 1, 9_000, 9_001, 11_999} <= asked
+    assert any(first < length < last for length in asked), "one between, to compare with"
+    page = pair.page_size
+    assert {3 * page - 1, 3 * page, 3 * page + 1} <= asked
+    controls = {row.length for row in result.rows if row.part is Part.CONTROL}
+    assert 12_000 in controls
+    over = [row for row in result.rows if row.length >= first]
+    assert {row.is_streamed for row in over} == {False, True}
+
+
+async def test_where_prefill_admits_more_both_limits_are_asked() -> None:
+    pair = FakePair(prefill_pool=9_000, decode_pool=4_400, context=12_000, reserve=3)
+    result = await run_round(make_order(pair, acceptance=ACCEPTED))
+    asked = {row.length: row.outcome for row in result.rows if row.part is Part.ASK}
+    assert asked[pair.decode_limit] is Outcome.REFUSED
+    assert asked[pair.prefill_limit] is Outcome.REFUSED
+
+
+async def test_the_end_of_a_chunk_that_was_read_is_asked() -> None:
+    pair = FakePair(version="0.5.22", is_guarded=True)
+    surveyor = FakeSurveyor(pair=pair)
+    plain = pair.readings
+
+    def chunked() -> tuple[Reading, ...]:
+        first, *others = plain()
+        return replace(first, flags={**first.flags, "chunked_prefill_size": "2048"}), *others
+
+    pair.readings = chunked  # type: ignore[method-assign]
+    result = await run_round(make_order(pair, surveyor=surveyor))
+    asked = {row.length for row in result.rows if row.is_sent}
+    assert {2_047, 2_048, 2_049} <= asked
+    assert result.judgement().verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("figures", CLUSTERS)
+async def test_answers_over_the_limit_that_begin_alike_are_seen(figures: dict[str, Any]) -> None:
+    pair = FakePair(**figures, is_garbled=True)
+    result = await run_round(make_order(pair, acceptance=ACCEPTED))
+    check = check_of(result, "answers_alike")
+    assert (check.verdict, check.kind) == (Verdict.FAIL, Kind.OVER_LIMIT_SERVED)
+
+
+async def test_a_count_of_other_tokens_is_corruption() -> None:
+    pair = FakePair(version="0.5.22", is_guarded=True, miscounts_from=1_000)
+    check = check_of(await run_round(make_order(pair)), "token_counts")
+    assert (check.verdict, check.kind) == (Verdict.FAIL, Kind.CORRUPTION)
 
 
 async def test_equal_pools_leave_l_unasked_and_refuse_f() -> None:
@@ -90,8 +146,8 @@ async def test_equal_pools_leave_l_unasked_and_refuse_f() -> None:
     (last,) = asked_at(result, 10_617)
     assert last.outcome is Outcome.NOT_EXERCISED
     assert "hang band" in last.reason
-    (refused,) = asked_at(result, 10_618)
-    assert (refused.outcome, refused.status) == (Outcome.REFUSED, 400)
+    refused = asked_at(result, 10_618)
+    assert {(row.outcome, row.status) for row in refused} == {(Outcome.REFUSED, 400)}
     assert result.judgement().verdict is Verdict.NOT_EXERCISED
     assert check_of(result, "refusal").verdict is Verdict.PASS
 
@@ -141,7 +197,10 @@ async def test_a_model_that_does_not_speak_makes_silence_inconclusive() -> None:
 
 async def test_a_count_of_one_token_is_never_a_pass() -> None:
     pair = FakePair(version="0.5.22", is_guarded=True, lies_about_tokens=True)
-    assert Verdict.PASS not in verdicts(await run_round(make_order(pair))).values()
+    found = verdicts(await run_round(make_order(pair)))
+    # That nothing over the limit was answered is true whatever is counted.
+    assert found.pop("answers_alike") is Verdict.PASS
+    assert Verdict.PASS not in found.values()
 
 
 async def test_two_rounds_share_no_nonce() -> None:
@@ -181,6 +240,13 @@ async def test_many_clean_rounds_say_what_they_exclude() -> None:
     assert leak.verdict is Verdict.PASS
     assert leak.figures["rounds"] == 6
     assert leak.figures["excluded_rate_95"] == pytest.approx(0.5)
+    assert leak.figures["excluded_rate_999"] == 1.0
+    assert "none at 99.9 %" in leak.reason
+    many = judge_rounds(results * 5)
+    for check in many.checks:
+        assert check.figures["rounds"] == 30
+        assert check.figures["excluded_rate_95"] == pytest.approx(3.0 / 30)
+        assert check.figures["excluded_rate_999"] == pytest.approx(6.9 / 30)
 
 
 async def test_one_bad_round_of_many_decides() -> None:
@@ -194,6 +260,8 @@ async def test_one_bad_round_of_many_decides() -> None:
         "boundary.own_nonce",
         "boundary.refusal",
         "boundary.answered",
+        "boundary.token_counts",
+        "boundary.answers_alike",
     }
 
 

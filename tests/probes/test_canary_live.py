@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from probes.verbs.canary import main
+from probes.verbs.judge import main as judge
 from tests.deployments import DrillCluster, DrillStarter
 
 Canary = Callable[..., tuple[int, dict[str, Any]]]
@@ -103,7 +104,7 @@ def test_september_in_garbage_fires_nonce_and_refusal_alone(
     code, document = canary(drill, *GRANT, *ACCEPT)
     assert code == 1
     failed = {name for name, one in checks_of(document).items() if one["verdict"] == "fail"}
-    assert failed == {"own_nonce", "refusal"}
+    assert failed == {"own_nonce", "refusal", "answers_alike"}
 
 
 @pytest.mark.parametrize("style", ["plain", "garbage"])
@@ -130,8 +131,9 @@ def test_equal_pools_leave_l_out_and_refuse_f(start_drill: DrillStarter, canary:
     (last,) = rows_at(document, 10_617)
     assert last["outcome"] == "not_exercised"
     assert "hang band" in last["reason"]
-    (refused,) = rows_at(document, 10_618)
-    assert (refused["outcome"], refused["status"]) == ("refused", 400)
+    refused = rows_at(document, 10_618)
+    assert {row["outcome"] for row in refused} == {"refused"}
+    assert {row["streamed"] for row in refused} == {False, True}
     code, _ = canary(drill, *GRANT)
     assert code == 2, "the first round must not have left a node hanging"
 
@@ -211,3 +213,41 @@ def test_figures_of_no_scenario_leak_where_there_is_a_band(
     fixed = start_drill("--engine-version", "0.5.21", *options, *pools, "--decode-pool", str(large))
     code, _ = canary(fixed, *GRANT)
     assert code == 0
+
+
+@pytest.mark.parametrize("scenario", ["september", "healthy", "equal-pools", "page-lifetime"])
+def test_a_saved_run_is_judged_as_it_was(
+    start_drill: DrillStarter,
+    canary: Canary,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    scenario: str,
+) -> None:
+    drill = start_drill("--scenario", scenario)
+    plans = ["--plan", "boundary", "--plan", "reference", "--plan", "churn"]
+    _, document = canary(drill, *GRANT, *ACCEPT, *plans)
+    assert len(document["rounds"]) == 3
+    file = tmp_path / "capture.json"
+    file.write_text(json.dumps({"nodes": [], "canary": document}))
+    judge([str(file), "--json"])
+    again = json.loads(capsys.readouterr().out)["checks"]
+    assert {(one["check"], one["target"]): one["verdict"] for one in document["checks"]} == {
+        (one["check"], one["target"]): one["verdict"] for one in again if "." in one["check"]
+    }
+
+
+def test_pages_that_are_freed_too_early_are_seen_without_a_boundary(
+    start_drill: DrillStarter, canary: Canary
+) -> None:
+    drill = start_drill("--scenario", "page-lifetime")
+    set_style(drill, "garbage")
+    for plan in ("reference", "churn"):
+        code, document = canary(drill, *GRANT, *ACCEPT, "--plan", plan)
+        assert code == 1
+        checks = {one["check"]: one for one in document["checks"]}
+        assert checks[f"{plan}.reference"]["verdict"] == "fail"
+        assert checks[f"{plan}.reference"]["kind"] == "corruption"
+    guarded = start_drill("--scenario", "page-lifetime", "--guard", "deferred-release")
+    for plan in ("reference", "churn"):
+        code, _ = canary(guarded, *GRANT, *ACCEPT, "--plan", plan)
+        assert code == 0

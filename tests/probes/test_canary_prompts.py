@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.canary.prompts import (
+    Origin,
     PromptTooShort,
     PromptWriter,
     UnusableTokenizer,
@@ -38,7 +39,7 @@ VOCABULARY = byte_vocabulary()
 
 def write(length: int, page_size: int, vocabulary: Vocabulary = VOCABULARY) -> tuple[str, str]:
     writer = PromptWriter(vocabulary=vocabulary, index=MarkerIndex(KEY), page_size=page_size)
-    prompt = writer.write(tenant=2, request=99, length=length)
+    prompt = writer.write(Origin(tenant=2, request=99), length=length)
     assert len(prompt.token_ids) == length
     return bytes(token % 256 for token in prompt.token_ids).decode(), prompt.nonce
 
@@ -93,7 +94,7 @@ async def test_a_tokenizer_with_special_tokens_and_word_starts_is_understood() -
 
     vocabulary = await learn_vocabulary(with_specials)
     writer = PromptWriter(vocabulary=vocabulary, index=MarkerIndex(KEY), page_size=64)
-    ids = writer.write(tenant=1, request=1, length=500).token_ids
+    ids = writer.write(Origin(tenant=1, request=1), length=500).token_ids
     assert ids[0] == 300
     assert ids.count(300) == 1
 
@@ -118,4 +119,47 @@ def test_letters_of_several_tokens_keep_the_length(width: int, length: int) -> N
         letters=tuple((100 + number,) * width for number in range(32)),
     )
     writer = PromptWriter(vocabulary=wide, index=MarkerIndex(KEY), page_size=64)
-    assert len(writer.write(tenant=1, request=1, length=length).token_ids) == length
+    assert len(writer.write(Origin(tenant=1, request=1), length=length).token_ids) == length
+
+
+@given(
+    st.integers(600, 6000),
+    st.sampled_from([1, 16, 32, 61, 64, 256]),
+    st.integers(2, 6),
+    st.booleans(),
+)
+def test_a_prompt_asks_for_the_codes_of_pages_far_apart(
+    length: int, page_size: int, codes: int, has_stem: bool
+) -> None:
+    writer = PromptWriter(vocabulary=VOCABULARY, index=MarkerIndex(KEY), page_size=page_size)
+    origin = Origin(tenant=2, request=99)
+    stem = writer.write_stem(Origin(tenant=1, request=5), length=160) if has_stem else None
+    prompt = writer.write(origin, length=length, stem=stem, codes=codes)
+    text = bytes(prompt.token_ids).decode()
+    assert len(text) == length
+    asked = [place + len(_ASK) for place in range(length) if text.startswith(_ASK, place)]
+    assert len(asked) == codes
+    found = [KEY.read(text[place : place + MARKER_CHARACTERS]) for place in asked]
+    pages = [place // page_size for place in asked]
+    assert found == [Marker(tenant=2, request=99, page=page) for page in pages]
+    assert prompt.asked_pages == tuple(sorted(set(pages)))
+    # Spread over the prompt, the last one at its end.
+    longest = max(later - earlier for earlier, later in pairwise([0, *asked]))
+    assert longest <= length / (codes - 1) + 3 * 64 + 256 + 160 * has_stem
+
+
+def test_one_code_is_asked_for_where_nobody_wants_more() -> None:
+    writer = PromptWriter(vocabulary=VOCABULARY, index=MarkerIndex(KEY), page_size=64)
+    prompt = writer.write(Origin(tenant=2, request=99), length=2_000)
+    assert bytes(prompt.token_ids).decode().count(_ASK) == 1
+    assert prompt.asked_pages == ()
+
+
+@given(st.integers(400, 3000), st.sampled_from([16, 64, 256]))
+def test_a_prompt_may_ask_near_its_beginning_alone(length: int, page_size: int) -> None:
+    writer = PromptWriter(vocabulary=VOCABULARY, index=MarkerIndex(KEY), page_size=page_size)
+    prompt = writer.write(Origin(tenant=2, request=99), length=length, codes=0)
+    text = bytes(prompt.token_ids).decode()
+    assert len(text) == length
+    assert text.count(_ASK) == 1
+    assert text.index(_ASK + prompt.nonce) < 2 * max(64, page_size)

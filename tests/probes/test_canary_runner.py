@@ -12,6 +12,7 @@ from common.verdicts import Verdict
 from fleet.contract import Completion, NodeUnreachable
 from fleet.reading import Reading
 from fleet.speakers import DECODE_SILENT
+from probes.canary.patience import timeout_of
 from probes.canary.results import RoundResult
 from probes.canary.rounds import (
     Acceptance,
@@ -24,7 +25,7 @@ from probes.canary.rounds import (
     Tenant,
     Way,
 )
-from probes.canary.runner import run_round, timeout_of
+from probes.canary.runner import run_round
 from probes.canary.sight import Asked, look_at
 from probes.canary.survey import Survey
 from probes.markers import Marker, MarkerIndex, MarkerKey
@@ -68,7 +69,9 @@ async def test_the_observer_hears_each_answer_once_and_progress_to_the_end() -> 
     result = await run_round(make_order(fixed()), recorder)
     assert tuple(recorder.rows) == result.rows
     assert all(recorder.texts)
-    assert [one.done for one in recorder.steps] == [*range(len(result.rows) + 1)]
+    cost, *steps = recorder.steps
+    assert f"{result.estimate.tokens:,} tokens" in cost.label
+    assert [one.done for one in steps] == [*range(len(result.rows) + 1)]
     assert recorder.steps[-1].done == recorder.steps[-1].total
 
 
@@ -243,10 +246,11 @@ def test_an_echo_is_whole_begun_missing_or_not_looked_for(text: str, new: int, e
 
 
 def test_another_request_of_the_same_tenant_is_foreign_too() -> None:
-    other = KEY.write(Marker(tenant=2, request=8, page=3))
+    index = MarkerIndex(KEY)
+    other = index.add(Marker(tenant=2, request=8, page=3))
     asked = Asked(position=0, sending=sending(), tenant=TENANT, request=9, nonce=NONCE)
     answer = Completion(status=200, text=other, prompt_tokens=100, completion_tokens=64)
-    (seen,) = look_at(asked, answer, index=MarkerIndex(KEY), names={2: "tenant-b"}).foreign
+    (seen,) = look_at(asked, answer, index=index, names={2: "tenant-b"}).foreign
     assert (seen.tenant, seen.request, seen.page) == ("tenant-b", "000008", 3)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from common.exits import UsageError
 from common.registry import load_plugins
+from fleet.reading import Role
 from probes.arguments import VerbParser
 from probes.canary.arguments import RoundsAsked, add_round_options, read_rounds_asked
 from probes.canary.rounds import Way
@@ -31,6 +32,11 @@ def test_the_defaults_are_one_boundary_round_through_the_router() -> None:
     assert (asked.way, asked.plans, asked.rounds) == (Way.ROUTER, ("boundary",), 1)
     assert asked.budget_tokens is None
     assert asked.acceptance is None
+
+
+def test_a_unified_node_needs_no_other() -> None:
+    asked = read("--via", "pair", "--unified", "http://127.0.0.1:7/")
+    assert [(node.role, node.url) for node in asked.nodes] == [(Role.UNIFIED, "http://127.0.0.1:7")]
 
 
 def test_keys_come_from_files_and_are_not_shown(tmp_path: Path) -> None:

@@ -165,3 +165,26 @@ def test_an_audit_that_kills_its_workers_is_ended(register: Register) -> None:
     audit = audit_queue(deployment=deployment, actor="test", trigger="test", way=Way.NONE)
     Audit.objects.filter(pk=audit.pk).update(attempts=3)
     assert "3 workers died" in conduct(audit).problem
+
+
+def test_an_audit_runs_the_plans_of_its_deployment(register: Register, responder: User) -> None:
+    deployment, _ = register("--scenario", "healthy")
+    deployment.plans = ["reference", "churn"]
+    deployment.save()
+    audit = conduct(audit_request(person=responder, deployment=deployment))
+    found = verdicts(audit)
+    assert {name.partition(".")[0] for name in found} >= {"reference", "churn"}
+    assert not any(name.startswith("boundary.") for name in found)
+    assert found["reference.reference"] == found["churn.reference"] == "pass"
+    assert found["reference.together"] == "not_exercised"
+    assert audit.verdict == "pass", "what needs a cordon is advice here"
+
+
+def test_a_plan_that_nobody_knows_ends_the_audit(register: Register, responder: User) -> None:
+    deployment, _ = register("--scenario", "healthy")
+    deployment.plans = ["boundry"]
+    deployment.save()
+    audit = conduct(audit_request(person=responder, deployment=deployment))
+    assert audit.state == AuditState.STOPPED
+    assert "boundry" in audit.problem
+    assert audit.verdict == "inconclusive"

@@ -18,6 +18,8 @@ from fleet.services import Look, NodeTerms, node_add, readings_take
 from fleet.taking_out import rotation_leave, rotation_list, worker_enter, worker_leave
 from probes import joining
 from probes.joining import JoinRefused, node_join, router_view
+from probes.judgement import Judgement
+from probes.router_jobs import join_request
 from tests.deployments import Register
 
 pytestmark = pytest.mark.django_db
@@ -33,18 +35,35 @@ def out_of(deployment: Deployment, name: str) -> Node:
     return node
 
 
+class Heard:
+    """Whoever waits for a join."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def reports(self, text: str) -> None:
+        self.said.append(text)
+
+    def enters(self) -> None:
+        self.said.append("enters")
+
+
+def join(node: Node) -> Judgement:
+    return node_join(actor="rita", node=node, witness=Heard())
+
+
 def listed(deployment: Deployment) -> set[str]:
     return {one.url for one in rotation_list(deployment=deployment)}
 
 
-def test_a_node_enters_by_a_fresh_pass(register: Register, responder: User) -> None:
+def test_a_node_enters_by_a_fresh_pass(register: Register) -> None:
     deployment, drill = register(*HEALTHY)
     node = out_of(deployment, "prefill-1")
     assert [(one.node.name, one.may_ask) for one in router_view(deployment).lines] == [
         ("prefill-1", True),
         ("decode-1", False),
     ]
-    assert node_join(person=responder, node=node).verdict is Verdict.PASS
+    assert join(node).verdict is Verdict.PASS
     (worker,) = [one for one in rotation_list(deployment=deployment) if one.url == node.url]
     assert (worker.is_healthy, worker.bootstrap_port) == (True, drill.nodes[0]["bootstrap_port"])
     acts = AuditTrail.objects.filter(subject="drill/prefill-1", actor="rita").order_by("pk")
@@ -52,53 +71,51 @@ def test_a_node_enters_by_a_fresh_pass(register: Register, responder: User) -> N
     assert not any(one.may_ask for one in router_view(deployment).lines)
 
 
-def test_an_exposed_node_stays_out(register: Register, responder: User) -> None:
+def test_an_exposed_node_stays_out(register: Register) -> None:
     deployment, _ = register("--scenario", "september")
     node = out_of(deployment, "prefill-1")
     with pytest.raises(JoinRefused, match=r"pair_exposure of .* is fail"):
-        node_join(person=responder, node=node)
+        join(node)
     assert node.url not in listed(deployment)
     assert not AuditTrail.objects.filter(action="node_joining").exists()
 
 
-def test_a_node_that_does_not_answer_stays_out(register: Register, responder: User) -> None:
+def test_a_node_that_does_not_answer_stays_out(register: Register) -> None:
     deployment, _ = register(*HEALTHY)
     before = listed(deployment)
     terms = NodeTerms(name="gone", url="http://127.0.0.1:9", role=NodeRole.DECODE)
     node = node_add(actor="test", deployment=deployment, terms=terms)
     with pytest.raises(JoinRefused, match="is inconclusive"):
-        node_join(person=responder, node=node)
+        join(node)
     assert listed(deployment) == before
 
 
-def test_nothing_joins_what_was_taken_out(register: Register, responder: User) -> None:
+def test_nothing_joins_what_was_taken_out(register: Register) -> None:
     deployment, _ = register(*HEALTHY)
     rotation_leave(deployment=deployment, actor="run 7")
     with pytest.raises(JoinRefused, match="out of rotation by run 7"):
-        node_join(person=responder, node=deployment.nodes.get(name="prefill-1"))
+        join(deployment.nodes.get(name="prefill-1"))
     assert listed(deployment) == set()
 
 
-def test_nothing_joins_beside_a_worker_that_nobody_reads(
-    register: Register, responder: User
-) -> None:
+def test_nothing_joins_beside_a_worker_that_nobody_reads(register: Register) -> None:
     deployment, _ = register(*HEALTHY)
     node = out_of(deployment, "prefill-1")
     stranger = deployment.nodes.get(name="decode-1")
     Node.objects.filter(pk=stranger.pk).update(url="http://127.0.0.2:1")
     with pytest.raises(JoinRefused, match="is no node of drill: add it"):
-        node_join(person=responder, node=node)
+        join(node)
     assert len(router_view(deployment).strangers) == 1
 
 
-def test_a_node_that_is_in_already_is_not_let_in_again(register: Register, responder: User) -> None:
+def test_a_node_that_is_in_already_is_not_let_in_again(register: Register) -> None:
     deployment, _ = register(*HEALTHY)
     with pytest.raises(JoinRefused, match="lists prefill-1 already"):
-        node_join(person=responder, node=deployment.nodes.get(name="prefill-1"))
+        join(deployment.nodes.get(name="prefill-1"))
 
 
 def test_a_node_that_changed_while_it_entered_is_taken_out_again(
-    register: Register, responder: User, monkeypatch: pytest.MonkeyPatch
+    register: Register, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deployment, _ = register(*HEALTHY)
     node = out_of(deployment, "prefill-1")
@@ -114,12 +131,12 @@ def test_a_node_that_changed_while_it_entered_is_taken_out_again(
 
     monkeypatch.setattr(joining, "readings_take", restarted_at_the_second_look)
     with pytest.raises(JoinRefused, match=r"taken out .* again: decode-1, prefill-1 changed"):
-        node_join(person=responder, node=node)
+        join(node)
     assert node.url not in listed(deployment)
 
 
 def test_a_containment_that_comes_between_wins(
-    register: Register, responder: User, monkeypatch: pytest.MonkeyPatch
+    register: Register, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deployment, _ = register(*HEALTHY)
     node = out_of(deployment, "prefill-1")
@@ -130,18 +147,18 @@ def test_a_containment_that_comes_between_wins(
 
     monkeypatch.setattr(joining, "worker_enter", contained_meanwhile)
     with pytest.raises(JoinRefused, match="run 7 took the deployment out"):
-        node_join(person=responder, node=node)
+        join(node)
     assert listed(deployment) == set()
 
 
 def test_only_staff_lets_a_node_in(register: Register, outsider: User) -> None:
     deployment, _ = register(*HEALTHY)
     with pytest.raises(NotAllowed):
-        node_join(person=outsider, node=deployment.nodes.get(name="prefill-1"))
+        join_request(person=outsider, node=deployment.nodes.get(name="prefill-1"))
 
 
 def test_a_node_that_the_router_cannot_take_is_not_in(
-    register: Register, responder: User, monkeypatch: pytest.MonkeyPatch
+    register: Register, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deployment, _ = register(*HEALTHY)
     node = out_of(deployment, "prefill-1")
@@ -152,5 +169,5 @@ def test_a_node_that_the_router_cannot_take_is_not_in(
 
     monkeypatch.setattr(joining, "worker_enter", half_done)
     with pytest.raises(JoinRefused, match="did not enter the router: does not serve it yet"):
-        node_join(person=responder, node=node)
+        join(node)
     assert node.url not in listed(deployment)

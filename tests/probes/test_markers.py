@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -17,6 +18,7 @@ from probes.markers import (
     MarkerKey,
     derive_request,
 )
+from probes.marking.code import has_seeds
 
 KEY = MarkerKey(b"a secret of the tests")
 OTHER = MarkerKey(b"another secret")
@@ -114,10 +116,26 @@ def test_each_of_many_codes_in_one_text_is_found() -> None:
     assert [hit.marker for hit in MarkerIndex(KEY).search(text)] == planted
 
 
-def test_neighbouring_pages_share_no_window_of_eight() -> None:
-    codes = [KEY.write(Marker(tenant=1, request=5, page=page)) for page in range(1500)]
+def test_no_two_pages_of_a_request_share_a_window_of_eight() -> None:
+    # A request of 1,048,577 tokens at 64 a page. Source: detection.md A4.
+    codes = [KEY.write(Marker(tenant=1, request=5, page=page)) for page in range(16_385)]
     windows = [code[at : at + 8] for code in codes for at in range(MARKER_CHARACTERS - 7)]
     assert len(set(windows)) == len(windows)
+
+
+def test_every_character_of_a_code_is_as_likely_at_every_place() -> None:
+    codes = [KEY.write(Marker(tenant=1, request=5, page=page)) for page in range(16_385)]
+    for place in range(MARKER_CHARACTERS):
+        counts = Counter(code[place] for code in codes)
+        # 512 each; seeds that hold letters and digits side by side favour digits a little.
+        assert set(counts) == set(ALPHABET)
+        assert max(counts.values()) < 2 * len(codes) / len(ALPHABET)
+        assert min(counts.values()) > 0.5 * len(codes) / len(ALPHABET)
+
+
+def test_seeds_of_codes_can_be_told_from_prose() -> None:
+    codes = [KEY.write(Marker(tenant=1, request=5, page=page)) for page in range(10_000)]
+    assert all(map(has_seeds, codes))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.verdicts import Verdict
-from fleet.reading import FleetReading, Reading
+from fleet.reading import Attestation, FleetReading, Rank, Reading
 from probes.contract import GATES
 from probes.judge import judge_fleet
 from probes.judgement import Check, Remedy
@@ -206,3 +207,157 @@ def test_the_table_and_the_json_show_them(
         "full_length_requests_before",
         "full_length_requests_after",
     }
+
+
+#: What SGLang shows under which name after which flag, written down anew here.
+SHOWN_AS = {
+    "--kv-cache-dtype": "kv_cache_dtype",
+    "--dtype": "dtype",
+    "--page-size": "page_size",
+    "--quantization": "quantization",
+    "--context-length": "context",
+    "--speculative-algorithm": "speculative_algorithm",
+    "--speculative-num-steps": "speculative_num_steps",
+    "--speculative-eagle-topk": "speculative_eagle_topk",
+    "--speculative-num-draft-tokens": "speculative_num_draft_tokens",
+    "--tp-size": "tp_size",
+    "--pp-size": "pp_size",
+    "--dp-size": "dp_size",
+    "--ep-size": "ep_size",
+}
+#: Settings that no flag alone makes alike.
+NO_FLAG = {"weights": "n - 2", "dcp_size": "2"}
+BATCH = "SGLANG_MOONCAKE_MAX_TRANSFER_BATCH_INDICES"
+
+
+def restarted(reading: Reading, remedy: Remedy) -> Reading:
+    """Answer what SGLang shows after the flags of a remedy and what its words take away."""
+    said = {flag.split(" ")[0]: flag.split(" ")[1] for flag in remedy.flags.get(reading.node, ())}
+    taken = re.search(rf"{reading.node} without ([^;]+)", remedy.action)
+    said.update(dict.fromkeys(taken[1].split(", ") if taken else [], "null"))
+    shown = {SHOWN_AS[flag]: value for flag, value in said.items()}
+    return replace(
+        reading,
+        context=int(shown.pop("context")) if "context" in shown else reading.context,
+        layout={name: shown.get(name, value) for name, value in reading.layout.items()},
+        parallel={name: shown.get(name, value) for name, value in reading.parallel.items()},
+    )
+
+
+def verdict_of(check: str, target: str, *readings: Reading) -> Verdict:
+    (verdict,) = [
+        found.verdict
+        for found in GATES.get(check).judge(FleetReading(readings=readings))
+        if isinstance(found, Check) and found.target == target
+    ]
+    return verdict
+
+
+LAYOUT = {**prefill().layout, "dtype": "bfloat16", "speculative_num_steps": "3"}
+PARALLEL = {"tp_size": "8", "pp_size": "1", "dp_size": "1", "ep_size": "1", "dcp_size": "1"}
+OTHERS = {**dict.fromkeys([*LAYOUT, *PARALLEL], "7"), **NO_FLAG}
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.sampled_from([*LAYOUT, *PARALLEL]), unique=True),
+    st.lists(st.sampled_from([*LAYOUT, *PARALLEL]), unique=True),
+    st.sampled_from([16_384, 8_192]),
+)
+def test_following_prefill_by_the_flags_passes_the_gate(
+    unlike: list[str], unset: list[str], context: int
+) -> None:
+    near = prefill(
+        layout={name: "null" if name in unset else value for name, value in LAYOUT.items()},
+        parallel={name: "null" if name in unset else value for name, value in PARALLEL.items()},
+    )
+    far = decode(
+        context=context,
+        layout={name: OTHERS[name] if name in unlike else v for name, v in LAYOUT.items()},
+        parallel={name: OTHERS[name] if name in unlike else v for name, v in PARALLEL.items()},
+    )
+    for remedy in remedies(near, far):
+        if remedy.check not in {"pair_match", "pair_layout"}:
+            continue
+        verdict = verdict_of(remedy.check, remedy.target, near, restarted(far, remedy))
+        named = [name for name in NO_FLAG if name in remedy.action]
+        if remedy.flags:
+            assert verdict is Verdict.PASS, remedy
+            assert not named
+        elif not named:
+            assert verdict is Verdict.PASS, "what it takes away is enough"
+        else:
+            assert "which no flag alone gives" in remedy.action
+
+
+def test_other_weights_are_named_and_no_flag_pretends_to_give_them() -> None:
+    far = decode(layout={**decode().layout, "weights": "n - 2", "page_size": "32"})
+    (remedy,) = [one for one in remedies(prefill(), far) if one.check == "pair_match"]
+    assert remedy.flags == {}
+    assert "decode-1 with --page-size 64" in remedy.action
+    assert "the same weights on both sides" in remedy.action
+
+
+@pytest.mark.parametrize("version", ["0.5.19", "0.5.21", "0.5.22", "0.5.23", "0.5.23.dev1", None])
+@pytest.mark.parametrize("environment", ["shown", None])
+def test_the_bound_of_a_transfer_passes_the_gate(
+    version: str | None, environment: str | None
+) -> None:
+    word = Attestation(key=BATCH, value="0")
+    sender = prefill(
+        version=version,
+        transfer_backend="mooncake",
+        flags={"environment": environment},
+        attested={} if environment else {BATCH: word},
+    )
+    (remedy,) = [one for one in remedies(sender, decode()) if one.check == "bounded_transfer"]
+    ((name, _, value),) = [flag.partition("=") for flag in remedy.flags["prefill-1"]]
+    upgrade = re.search(r"upgrade it to ([0-9.]+) or later", remedy.action)
+    after = replace(sender, version=upgrade[1] if upgrade else version)
+    if environment:
+        after = replace(after, flags={**after.flags, name: value})
+    else:
+        told = re.search(rf"then attest ({BATCH})=([0-9]+)", remedy.action)
+        assert told
+        after = replace(after, attested={told[1]: Attestation(key=told[1], value=told[2])})
+    assert verdict_of("bounded_transfer", "prefill-1", after) is Verdict.PASS, remedy
+
+
+@settings(deadline=None)
+@given(
+    st.integers(min_value=512, max_value=60_000),
+    st.sampled_from([("1", None), ("4", "true"), ("2", "true")]),
+    st.sampled_from([None, 70_000]),
+    st.sampled_from(["1.25", "2.5"]),
+)
+def test_llama_cpp_is_closed_by_slots_that_share_nothing(
+    size: int, slots: tuple[str, str | None], promised: int | None, headroom: str
+) -> None:
+    node = unified(
+        "n",
+        engine="llamacpp",
+        version="b11549",
+        context=size,
+        first_refused=size,
+        pool=size,
+        ranks=(Rank(index=0, token_capacity=size),),
+        flags={"total_slots": slots[0]},
+    )
+    (remedy,) = remedies(node, headroom=Decimal(headroom), advertised=promised)
+    said = dict(flag.partition(" ")[::2] for flag in remedy.flags["n"])
+    assert {*said} == {"--ctx-size", "--parallel", "--no-kv-unified"}
+    total, count = int(said["--ctx-size"]), int(said["--parallel"])
+    assert total % count == 0
+    slot = total // count
+    after = replace(
+        node,
+        context=slot,
+        first_refused=slot,
+        pool=total,
+        ranks=(Rank(index=0, token_capacity=total),),
+        flags={"total_slots": str(count)},
+    )
+    fleet = FleetReading(readings=(after,), headroom=Decimal(headroom), advertised=promised)
+    found = judge_fleet(fleet)
+    (pool,) = [one for one in found.checks if one.check == "pool_covers_context"]
+    assert pool.verdict is Verdict.PASS, pool

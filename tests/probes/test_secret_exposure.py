@@ -57,3 +57,19 @@ def test_no_value_reaches_the_judgement(tmp_path: Path, capsys: pytest.CaptureFi
     assert (check["verdict"], check["kind"], check["required"]) == ("fail", "secret", False)
     assert check["figures"]["fields"] == "api_key, launch_command"
     assert SECRET not in shown
+
+
+@pytest.mark.parametrize(
+    ("secrets_open", "words", "figure"),
+    [
+        (True, "readable without a key", "without a key"),
+        (False, "readable only with the key", "only with the key"),
+        (None, "in api_key: let nobody", None),
+    ],
+)
+def test_the_gate_says_who_can_read_it_and_fails_either_way(
+    words: str, figure: str | None, *, secrets_open: bool | None
+) -> None:
+    check = judged(unified(exposed_secrets=("api_key",), secrets_open=secrets_open))
+    assert (check.verdict, check.figures["readable"]) == (Verdict.FAIL, figure)
+    assert words in check.reason

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from common.verdicts import Verdict
 from fleet.reading import FleetReading, Reading
 from probes.contract import DEFAULT_REQUIRED
 from probes.judge import judge_fleet
+from probes.judgement import Check, Judgement, Kind
 from probes.table import render_table
 from tests.probes.builders import decode, prefill, unified
 
@@ -65,3 +67,19 @@ def test_a_remedy_stands_under_its_check() -> None:
     # floor(1,024 / 1.25) = 819
     assert lines[first + 1].startswith("  remedy: lower the context to 819")
     assert lines[first + 2] == "    node-1: --context-length 819"
+
+
+def test_a_reason_that_several_checks_share_is_told_once() -> None:
+    checks = tuple(
+        Check(
+            check=f"boundary.{name}",
+            target="router",
+            verdict=Verdict.NOT_EXERCISED,
+            kind=Kind.LEAK,
+            reason="the pair is exposed",
+        )
+        for name in ("foreign_marker", "refusal")
+    )
+    text = render_table(Judgement(checks=checks))
+    assert text.count("the pair is exposed") == 1
+    assert "boundary.foreign_marker, boundary.refusal: the pair is exposed" in text

@@ -180,9 +180,14 @@ def test_a_step_of_a_killed_worker_goes_on_with_one_effect(run: Run, world: Worl
 def test_only_a_commander_aborts(run: Run, responder: User, commander: User) -> None:
     with pytest.raises(NotAllowed):
         run_abort(person=responder, run=run, reason="tired")
+    deployment = run.incident.deployment
+    deployment.taken_out.create(
+        url="http://p0", worker={}, taken_out_by="run 1", return_ordered_at=now()
+    )
     run_abort(person=commander, run=run, reason="false alarm")
     run.refresh_from_db()
     assert run.state == RunState.ABORTED
+    assert deployment.taken_out.get().return_ordered_at is None, "what is out stays out"
     assert not run_advance(run_pk=run.pk)
 
 

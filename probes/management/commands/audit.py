@@ -11,6 +11,7 @@ from common.exits import EXIT_FAIL, EXIT_INCONCLUSIVE, EXIT_PASS, EXIT_TOOL, Usa
 from common.operator import operator_name
 from common.verdicts import Verdict
 from fleet.models import Deployment
+from probes.canary.contract import PLANS
 from probes.conduct import audit_conduct
 from probes.models import Audit, Way
 from probes.services import AuditError, audit_queue_alone
@@ -19,14 +20,22 @@ _EXIT = {Verdict.PASS: EXIT_PASS, Verdict.FAIL: EXIT_FAIL, Verdict.ERROR: EXIT_T
 
 
 class Command(BaseCommand):
-    """``audit DEPLOYMENT [--gates-only] [--json]``."""
+    """``audit DEPLOYMENT [--gates-only] [--plan NAME]... [--json]``."""
 
-    help = "audit a deployment: gates, and a canary round through its router"
+    help = "audit a deployment: gates, and canary rounds through its router"
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take the deployment's name and what to leave out."""
         parser.add_argument("deployment")
         parser.add_argument("--gates-only", action="store_true", help="send no canary")
+        parser.add_argument(
+            "--plan",
+            action="append",
+            default=[],
+            metavar="NAME",
+            choices=[*PLANS.all()],
+            help="a canary plan, else those of the deployment: " + ", ".join(PLANS.all()),
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - Django's signature
@@ -40,6 +49,7 @@ class Command(BaseCommand):
                 deployment=deployment,
                 actor=operator_name(),
                 way=Way.NONE if options["gates_only"] else Way.ROUTER,
+                plans=options["plan"],
             )
         except AuditError as error:
             raise UsageError(str(error)) from error
