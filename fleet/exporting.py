@@ -37,7 +37,7 @@ def fleet_export() -> tuple[DeploymentEntry, ...]:
 
 def _entry_of(deployment: Deployment) -> DeploymentEntry:
     entry = DeploymentEntry(
-        **{name: getattr(deployment, name) for name in _COLUMNS},
+        **{name: getattr(deployment, name) for name in _COLUMNS if name != "plans"},
         required_checks=tuple(deployment.required_checks),
         plans=tuple(deployment.plans),
     )

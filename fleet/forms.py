@@ -10,10 +10,10 @@ from django import forms
 
 from common.clock import now
 from fleet.attesting import LONGEST, AttestationTerms
+from fleet.choices import engine_choices, router_choices
 from fleet.discovery import RouterOrder
 from fleet.fields import METRICS_SHAPE, AddressField, PlansField, key_input
 from fleet.importing import RouterImport
-from fleet.choices import engine_choices, router_choices
 from fleet.models import Deployment, Node, Purpose
 from fleet.reading import DEFAULT_HEADROOM, Role
 from fleet.services import DeploymentTerms, Key, NodeTerms

@@ -1,4 +1,4 @@
-"""Read model of the audit page: checks in order of weight, rounds under the plan that they are of."""
+"""Read model of the audit page: checks in order of weight, rounds under their plans."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _plan_of(one: RoundLines) -> str:
 
 
 def _plan(key: str, rounds: tuple[RoundLines, ...], checks: Sequence[AuditCheck]) -> PlanRounds:
-    mine = [check for check in checks if check.check_name.startswith(f"{key}.") and check.required]
+    mine = [one for one in checks if one.required and one.check_name.split(".")[0] == key]
     verdicts = [Verdict(check.verdict) for check in mine]
     return PlanRounds(
         key=key,

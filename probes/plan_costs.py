@@ -101,8 +101,7 @@ def _parts_of(cost: PlanCost) -> Iterator[str]:
         tokens = f": {told.cost.tokens:,} tokens" if told.cost.tokens else ""
         yield f"not sent in rotation as things stand: {told.objection}{tokens}"
     elif told is not None:
-        slow = f"{told.cost.seconds:,.0f} s on the slowest engine that is waited for"
-        yield f"at most {_tokens(told.cost)}, {slow}"
+        yield f"at most {_tokens(told.cost)}, up to {told.cost.seconds:,.0f} s"
         if told.withheld:
             yield told.withheld
     if cost.last is not None:

@@ -98,10 +98,14 @@ class RowLine:
         return self.document.get("echo") == "missing"
 
     @property
+    def is_let_in(self) -> bool:
+        """Answer whether it was served at a length that had to be refused."""
+        return self.document.get("duty") == "refusal" and self.outcome in _SERVED
+
+    @property
     def is_wrong(self) -> bool:
         """Answer whether the engine did what it must not do with this request."""
-        served_a_refusal = self.document.get("duty") == "refusal" and self.outcome in _SERVED
-        return bool(self.foreign) or served_a_refusal
+        return bool(self.foreign) or self.is_let_in
 
     @property
     def is_notable(self) -> bool:

@@ -50,6 +50,7 @@ def deployment(request: PageRequest, name: str) -> HttpResponse:
         "is_staff": _is_staff(request),
         "warnings": rotation_warnings(deployment=row),
         "plans": costs,
+        "usual": [one.key for one in costs if one.is_usual],
         "estimate": usual_estimate(costs),
     }
     return page(request, "probes/deployment.html", context, fragments=("standing",))
@@ -90,7 +91,7 @@ def audit_start(request: PageRequest, name: str) -> HttpResponse:
     row = get_object_or_404(Deployment, name=name)
     form = PlansForm(request.POST)
     if not form.is_valid():
-        messages.error(request, f"Nothing was queued. {' '.join(form.errors['plans'])}")
+        messages.error(request, f"Nothing was queued. {' '.join(map(str, form.errors['plans']))}")
         return redirect("deployment", name=row.name)
     plans = form.cleaned_data["plans"]
     return _queued(

@@ -107,7 +107,7 @@ def _read(capture: NodeCapture, answers: Mapping[str, Answer], secrets: tuple[st
         },
         flags=_flags(slots),
         counters=_counters(samples),
-        load=_load(samples),
+        load=_load(samples, slots),
         exposed_secrets=secrets,
         attested=capture.attested,
         notes=slots.notes,
@@ -136,13 +136,15 @@ def _counters(samples: tuple[Sample, ...]) -> dict[str, float]:
     }
 
 
-def _load(samples: tuple[Sample, ...]) -> Load | None:
+def _load(samples: tuple[Sample, ...], slots: Slots) -> Load | None:
     """Answer what is in hand, or None where the server was started without --metrics."""
     if not samples:
         return None
+    running = count(total_by_name(samples, fields.RUNNING))
     waiting = count(total_by_name(samples, fields.WAITING))
     return Load(
-        running=count(total_by_name(samples, fields.RUNNING)),
+        running=running,
         waiting=waiting,
         queues={"deferred": waiting},
+        free_tokens=slots.free_beside(running),
     )

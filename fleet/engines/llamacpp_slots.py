@@ -40,6 +40,18 @@ class Slots:
         """Answer the pool as that of the only rank there is."""
         return (Rank(index=0, token_capacity=self.pool),)
 
+    def free_beside(self, running: int | None) -> int | None:
+        """Answer what idle slots hold, or None where slots may take from each other.
+
+        What an idle slot still remembers of an earlier prompt makes room for the next one.
+        """
+        if running is None or self.pool is None or not self.count:
+            return None
+        size = self.beside.get("slot_context")
+        if size is None or self.pool != size * self.count:
+            return None
+        return max(0, self.pool - running * int(size))
+
 
 def read_slots(
     capture: NodeCapture,

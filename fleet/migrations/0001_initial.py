@@ -3,7 +3,7 @@
 import common.clock
 import django.core.validators
 import django.db.models.deletion
-import fleet.models
+import fleet.choices
 import fleet.validation
 import uuid
 from decimal import Decimal
@@ -24,8 +24,8 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.SlugField(max_length=60, unique=True)),
                 ('model', models.CharField(max_length=200, verbose_name='served model')),
-                ('engine', models.CharField(choices=fleet.models.engine_choices, default='sglang', max_length=40)),
-                ('router_kind', models.CharField(blank=True, choices=fleet.models.router_choices, default='sglang-router', max_length=40)),
+                ('engine', models.CharField(choices=fleet.choices.engine_choices, default='sglang', max_length=40)),
+                ('router_kind', models.CharField(blank=True, choices=fleet.choices.router_choices, default='sglang-router', max_length=40)),
                 ('router_url', models.CharField(blank=True, max_length=200, validators=[fleet.validation.validate_address], verbose_name='router address')),
                 ('control_url', models.CharField(blank=True, max_length=200, validators=[fleet.validation.validate_address], verbose_name='drill control address')),
                 ('advertised_context', models.PositiveIntegerField(blank=True, null=True)),

@@ -13,6 +13,7 @@ from fleet.routers.worker_list import NotAList, entries_of
 #: One route that only vllm-router has; what the others answer there differs too. Nothing else is
 #: asked: smg and vllm-router send /get_server_info on to an engine, which shows its keys.
 _TELLING_PATH: Final = "/list_workers"
+_LIST_PATH: Final = "/workers"
 
 
 async def recognise(client: Outbound, url: str, key: str) -> str:
@@ -27,6 +28,16 @@ async def recognise(client: Outbound, url: str, key: str) -> str:
     raise RouterError(
         f"{name_of(router)} answers like {asks} {', '.join(ROUTERS.all())}: say which kind it is"
     )
+
+
+async def is_no_router(client: Outbound, url: str, key: str) -> bool:
+    """Answer whether what answers here has neither route by which routers list their workers.
+
+    Every kind of router that is known has one of them. Raises RouterError where nothing came.
+    """
+    router = RouterAccess(url=url, client=client, key=key)
+    replies = [await ask(router, "GET", path) for path in (_LIST_PATH, _TELLING_PATH)]
+    return all(reply.status == NOT_FOUND for reply in replies)
 
 
 async def _traits(router: RouterAccess) -> RouterTraits:

@@ -47,7 +47,9 @@ class RoundsAsked:
 def add_round_options(parser: argparse.ArgumentParser) -> None:
     """Add every option of the verb."""
     parser.add_argument("--engine", required=True, choices=[*ENGINES.all()])
-    parser.add_argument("--target", required=True, metavar="URL", help="the router")
+    parser.add_argument(
+        "--target", required=True, metavar="URL", help="the router, or the one --unified node"
+    )
     parser.add_argument("--via", choices=[str(way) for way in Way], default=str(Way.ROUTER))
     for role in _ROLES:
         parser.add_argument(

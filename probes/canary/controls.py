@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from common.verdicts import Verdict
@@ -99,6 +99,20 @@ def doubt_echo(evidence: Evidence) -> Iterator[Doubt]:
         yield inconclusive(
             "the model did not repeat a code even from a short prompt, so a missing one means "
             "nothing"
+        )
+    yield from _doubt_long(evidence, answered)
+
+
+def _doubt_long(evidence: Evidence, short: Sequence[Row]) -> Iterator[Doubt]:
+    """Answer that a code is missing from a long prompt where none that long brought one back."""
+    missing = [row for row in asks_of(evidence) if row.echo is Echo.MISSING]
+    fills = [row for row in evidence.rows if row.part is Part.FILL and row.is_served]
+    least = min((row.length for row in missing), default=0) // 2
+    like = [row for row in (*fills, *short) if row.length >= least]
+    if missing and fills and all(row.echo is Echo.MISSING for row in like):
+        yield inconclusive(
+            f"no prompt of {least:,} tokens or more brought its code back before either, so a "
+            "missing one means nothing"
         )
 
 

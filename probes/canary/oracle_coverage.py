@@ -23,11 +23,15 @@ KIND = Kind.CORRUPTION
 def judge_coverage(evidence: Evidence, *, workers: Sequence[str]) -> Check:
     """Fail where a worker answers wrongly, whatever the others do; pass where each was asked.
 
-    ``workers`` are all that there are, by name.
+    ``workers`` are all that there are, by name. A missing code counts only where the model repeats
+    one at all: random weights never do, seen on healthy SGLang 0.5.19.
     """
     served = [row for row in evidence.rows if row.is_served]
     asked = Counter(row.worker for row in served if row.worker)
-    wrong = Counter(row.worker for row in served if row.worker and _is_wrong(row))
+    can_echo = any(row.echo is Echo.WHOLE for row in served)
+    wrong = Counter(
+        row.worker for row in served if row.worker and _is_wrong(row, can_echo=can_echo)
+    )
     worst = next(iter(wrong.most_common(1)), None)
     if worst is not None:
         name, count = worst
@@ -53,12 +57,19 @@ def judge_coverage(evidence: Evidence, *, workers: Sequence[str]) -> Check:
                 f"({', '.join(missed[:8])}): probe each of them by its own address"
             )
         )
+    if served and not can_echo:
+        doubts.append(
+            inconclusive(
+                "no prompt's own code came back from anywhere, so a missing one tells of the model "
+                "and not of a worker"
+            )
+        )
     reason = f"all {len(workers)} workers were asked, and each read what it was asked"
     return settled(evidence, COVERAGE, doubts, reason, kind=KIND)
 
 
-def _is_wrong(row: Row) -> bool:
-    return row.echo is Echo.MISSING or bool(row.foreign)
+def _is_wrong(row: Row, *, can_echo: bool) -> bool:
+    return bool(row.foreign) or (can_echo and row.echo is Echo.MISSING)
 
 
 def _others(asked: Counter[str], wrong: Counter[str], name: str) -> str:

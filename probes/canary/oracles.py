@@ -45,8 +45,10 @@ REFUSAL_BOUND_S = 10.0
 def judge_own_nonce(evidence: Evidence) -> Check:
     """Fail where an answer shows that the prompt was not read."""
     judged = echoing(evidence)
-    doubts = [*doubt_echo(evidence)]
     seen = seen_unread(evidence)
+    # Where every code came back nobody needs to know whether a missing one would mean something.
+    is_told = seen is None and bool(judged)
+    doubts = [*(doubt_control(evidence) if is_told else doubt_echo(evidence))]
     if seen is not None and not doubts:
         return seen
     doubts += doubt_asks(evidence, Duty.ANSWER)

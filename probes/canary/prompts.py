@@ -14,10 +14,11 @@ from probes.markers import ALPHABET, MARKER_CHARACTERS, PAGE_BITS, Marker, Marke
 STATEMENT = " is my code\n"
 #: Words that a model obeys; a code of the prompt follows them, and that code must come back.
 ASK = "\nRepeat this code exactly: "
-CLOSING = "\nThen continue.\n"
+CLOSING = "\nThe code is: "
+#: So much of the code ends the prompt, so that small models go on with it; too little for a marker.
+LED_CHARACTERS = 4
 
-#: Least distance of two markers. Unit: tokens. Source: detection.md A4, a marker every 48 tokens at
-#: most, so that what is copied out of a page shows a whole one soon.
+#: Least distance of two markers, so that 48 show one. Unit: tokens. Source: detection.md A4.
 SPAN_TOKENS = 32
 
 SEPARATOR = "\n"
@@ -53,6 +54,15 @@ class Vocabulary:
     def spell(self, code: str) -> list[int]:
         """Answer the ids of a code."""
         return [token for letter in code for token in self.letters[ALPHABET.index(letter)]]
+
+    def end(self, code: str) -> list[int]:
+        """Answer the ids that follow a code which is to come back; the answer goes on from them."""
+        return [*self.closing, *self.spell(code[:LED_CHARACTERS])]
+
+    @property
+    def end_tokens(self) -> int:
+        """Answer the most tokens of such an end."""
+        return len(self.closing) + LED_CHARACTERS * max(map(len, self.letters))
 
     @property
     def code_tokens(self) -> int:
@@ -191,17 +201,15 @@ class PromptWriter:
         words = self.words
         if not codes:
             return self._write_early(origin, length=length)
-        asked_at = max(0, length - len(words.closing) - words.code_tokens)
+        asked_at = max(0, length - words.end_tokens - words.code_tokens)
         nonce = self.plant(origin, asked_at)
-        tail = [*words.ask, *words.spell(nonce), *words.closing]
+        tail = [*words.ask, *words.spell(nonce), *words.end(nonce)]
         head = self._head(origin) if stem is None else [*stem.token_ids, words.branch(branch)]
         if stem is None and len(tail) <= length < len(head) + len(tail):
             head = []
         if length < len(head) + len(tail):
-            needed = len(head) + len(tail) if stem else len(tail)
-            raise PromptTooShort(
-                f"{length:,} tokens cannot hold the ask and its code ({needed} tokens)"
-            )
+            needed = len(tail) + (len(head) if stem else 0)
+            raise PromptTooShort(f"{length:,} tokens cannot hold ask and code ({needed} tokens)")
         last = length - len(tail)
         asked = self._asked(first=len(head), last=last, count=codes - 1)
         body = self._body(origin, first=len(head), last=last, asked=asked)
@@ -215,13 +223,13 @@ class PromptWriter:
         )
 
     def _write_early(self, origin: Origin, *, length: int) -> Prompt:
-        head, tail = self._head(origin), self.words.closing
-        last = length - len(tail)
+        head, last = self._head(origin), length - self.words.end_tokens
         asked = self._asked(first=len(head), last=last, count=1)
         if not asked:
             raise PromptTooShort(f"{length:,} tokens cannot hold an ask in a page of its own")
-        body = self._body(origin, first=len(head), last=last, asked=asked)
         nonce = self.plant(origin, asked[0])
+        tail = self.words.end(nonce)
+        body = self._body(origin, first=len(head), last=length - len(tail), asked=asked)
         return Prompt(token_ids=[*head, *body, *tail], nonce=nonce, origins=(origin,))
 
     def write_stem(self, origin: Origin, *, length: int) -> Stem:
@@ -256,16 +264,14 @@ class PromptWriter:
     ) -> list[int]:
         if not asked and self._filling is not None and self._filling.words:
             return self._word_body(self._filling, origin, first=first, last=last)
-        words = self.words
+        words, tokens = self.words, list[int]()
         code = words.code_tokens + len(words.separator)
-        tokens: list[int] = []
         for start in self.grid.starts(first=first, last=last):
             lead = words.ask if start in asked else ()
+            # An ask and its code stand there, or a fact.
             if not lead and any(-code < at - start < code + len(words.ask) for at in asked):
-                # An ask and its code stand there.
                 continue
             if start < first + len(tokens):
-                # A fact stands there.
                 continue
             tokens += [*self._filler(start - first - len(tokens) - len(lead)), *lead]
             tokens += words.spell(self.plant(origin, start))
@@ -282,8 +288,7 @@ class PromptWriter:
 
     def _fact(self, origin: Origin, *, place: int, last: int) -> list[int]:
         """Answer the fact of the page where a place is, behind its first code and if it fits."""
-        size = self.grid.page_size
-        page = self.grid.page_at(place)
+        size, page = self.grid.page_size, self.grid.page_at(place)
         is_first = place - page * size < self.grid.span + 1
         if self._filling is None or not is_first:
             return []

@@ -76,5 +76,6 @@ def _pair(document: Document) -> PairFigures:
         prefill_page=count_in(document, "prefill_page"),
         reserve=count_in(document, "reserve"),
         is_unified=document.get("is_unified") is True,
+        has_slots=document.get("has_slots") is True,
         **known,
     )

@@ -15,6 +15,9 @@ from probes.limits import least_context, refusal_limits
 _NO_PAGES = 1
 HOST_TIER = "host memory"
 DISK_TIER = "disk or store"
+#: Engines that give each request a slot. Source: llama.cpp, recorded; where its slots share one
+#: pool its free tokens are unknown, and nothing is sent.
+_SLOTTED = frozenset({"llamacpp"})
 #: From a node's first refused length to its longest sequence, less the one token that it keeps.
 _ROOM_ABOVE_LIMIT = 4
 
@@ -27,7 +30,8 @@ class FigureMissing(Exception):
 class PairFigures:
     """One prefill x decode pair: from where some rank refuses, and from where every rank does.
 
-    A unified node is a pair with itself. Unit: tokens. ``reserve`` None: not shown.
+    A unified node is a pair with itself. Unit: tokens. ``reserve`` None: not shown. ``has_slots``:
+    each request has a slot of its own that holds all that is admitted, so none can block it.
     """
 
     name: str
@@ -40,6 +44,7 @@ class PairFigures:
     decode_free: int
     reserve: int | None
     is_unified: bool = False
+    has_slots: bool = False
 
     @property
     def first_refused(self) -> int:
@@ -53,6 +58,8 @@ class PairFigures:
 
     def longest_scheduled(self, max_new_tokens: int) -> int:
         """Answer the longest prompt that the side which computes it can schedule."""
+        if self.has_slots:
+            return self.prefill_free - max_new_tokens
         return longest_scheduled(
             free=self.prefill_free,
             page_size=self.prefill_page,
@@ -62,6 +69,8 @@ class PairFigures:
 
     def blocked_at(self, length: int, max_new_tokens: int) -> str:
         """Answer why this length could block a node of this pair, or nothing where it cannot."""
+        if self.has_slots:
+            return ""
         scheduled = self.longest_scheduled(max_new_tokens)
         if scheduled < length < self.prefill_all_refuse:
             return (
@@ -223,6 +232,7 @@ def _figures(prefill: Reading, decode: Reading) -> PairFigures:
         # A unified node keeps no reserve for prompts that arrive from elsewhere.
         reserve=0 if is_unified else decode.reserve,
         is_unified=is_unified,
+        has_slots=prefill.engine in _SLOTTED,
     )
 
 

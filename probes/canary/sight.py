@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from fleet.contract import Completion
 from fleet.speakers import DECODE_SILENT
 from probes.canary.catalogue import Finder
+from probes.canary.prompts import LED_CHARACTERS
 from probes.canary.rounds import Cause, Echo, Outcome, Row, Sending, Sighting, Tenant
 from probes.markers import MARKER_CHARACTERS, Hit, as_written, name_request
 from probes.marking.evidence import Finding, Grade
@@ -106,7 +107,7 @@ def look_at(
         cache_marks=completion.cache_marks,
         worker=asked.worker,
     )
-    return _with_echo(row, asked, completion.text) if row.is_served else row
+    return _with_echo(row, asked, completion.text, index) if row.is_served else row
 
 
 def _with_pages(row: Row, asked: Asked) -> Row:
@@ -217,13 +218,21 @@ def _name_of(tenant: int, names: Mapping[int, str]) -> str:
     return names.get(tenant, f"tenant {tenant}")
 
 
-def _with_echo(row: Row, asked: Asked, text: str) -> Row:
+def _tells(finding: Finding) -> bool:
+    return finding.grade is not Grade.NOTHING
+
+
+def _with_echo(row: Row, asked: Asked, text: str, index: Finder) -> Row:
     row = _with_pages(row, asked)
     own = next((one for one in row.sightings if one.is_own), None)
     if own is not None:
         return replace(row, echo=Echo.WHOLE, echo_offset=own.offset - _lead(text))
+    if any(one.run in asked.own for one in index.find(text).findings if _tells(one)):
+        # Nearly whole: a model slips, and so much of a code is no chance.
+        return replace(row, echo=Echo.WHOLE)
     said = as_written(text.strip().partition("\n")[0])
-    if len(said) >= _SHORTEST_BEGINNING and asked.nonce.startswith(said):
+    codes = (asked.nonce, asked.nonce[LED_CHARACTERS:])
+    if len(said) >= _SHORTEST_BEGINNING and any(code.startswith(said) for code in codes):
         return replace(row, echo=Echo.BEGINS, echo_offset=0)
     if len(said) < _SHORTEST_BEGINNING and row.max_new_tokens < MARKER_CHARACTERS:
         return row

@@ -10,8 +10,8 @@ from fleet.contract import ROUTERS, FleetError, Outbound, RouterAccess
 from fleet.endpoint import is_same_place
 from fleet.keyless import capture_and_try, read_capture
 from fleet.live import NodeAddress
-from fleet.reading import Worker
-from fleet.routers.recognise import recognise
+from fleet.reading import Role, Worker
+from fleet.routers.recognise import is_no_router, recognise
 from probes.canary.survey import Survey
 
 
@@ -19,7 +19,9 @@ from probes.canary.survey import Survey
 class LiveSurveyor:
     """Asks through the outbound client. ``router_kind`` empty: it is recognised by its answers.
 
-    Keys are never shown. Without a router address the list counts as unreadable.
+    Keys are never shown. Without a router address the list counts as unreadable. A unified node
+    may be named as the router too: where no router answers there, it is the only one that customers
+    reach by this address, so the list is this node, in rotation.
     """
 
     client: Outbound = field(repr=False)
@@ -53,10 +55,22 @@ class LiveSurveyor:
         router = RouterAccess(url=self.router_url, client=self.client, key=self.router_key)
         kind = self.router_kind
         try:
+            if not kind and (node := self._front_door()) and await self._is_no_router():
+                own = Worker(worker_id=node.name, url=node.url, role=node.role, is_healthy=True)
+                return node.engine, (own,), ""
             kind = kind or await recognise(self.client, self.router_url, self.router_key)
             return kind, await ROUTERS.get(kind).list_workers(router), ""
         except (FleetError, UnknownKey) as fault:
             return kind, None, str(fault)
+
+    def _front_door(self) -> NodeAddress | None:
+        """Answer the one node that was named, where it is unified and named as the router too."""
+        if len(self.nodes) != 1 or self.nodes[0].role is not Role.UNIFIED:
+            return None
+        return self.nodes[0] if is_same_place(self.nodes[0].url, self.router_url) else None
+
+    async def _is_no_router(self) -> bool:
+        return await is_no_router(self.client, self.router_url, self.router_key)
 
 
 def nodes_to_read(

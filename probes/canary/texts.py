@@ -7,6 +7,7 @@ from probes.canary.prompts import (
     ASK,
     CLOSING,
     FILLER,
+    LED_CHARACTERS,
     SEPARATOR,
     STATEMENT,
     Origin,
@@ -61,18 +62,18 @@ async def write_text(
 
 def _least(writer: PromptWriter) -> int:
     words = writer.words
-    pieces = (words.opening, words.statement, words.ask, words.closing)
-    return 2 * words.code_tokens + sum(map(len, pieces))
+    pieces = (words.opening, words.statement, words.ask)
+    return 2 * words.code_tokens + sum(map(len, pieces)) + words.end_tokens
 
 
 def _compose(writer: PromptWriter, origin: Origin, *, tokens: int, pad: int) -> tuple[str, str]:
     """Answer a text of about so many tokens and so many characters more, and its code."""
     words = writer.words
-    nonce = writer.plant(origin, max(0, tokens - len(words.closing) - words.code_tokens))
-    tail = f"{ASK}{nonce}{CLOSING}"
+    nonce = writer.plant(origin, max(0, tokens - words.end_tokens - words.code_tokens))
+    tail = _tail(nonce)
     head = writer.plant(origin, len(words.opening)) + STATEMENT
     at = len(words.opening) + words.code_tokens + len(words.statement)
-    last = tokens - len(words.ask) - words.code_tokens - len(words.closing)
+    last = tokens - len(words.ask) - words.code_tokens - words.end_tokens
     parts = [head]
     for start in writer.grid.starts(first=at, last=last - words.code_tokens):
         parts += [_filler(writer, start - at), writer.plant(origin, start), SEPARATOR]
@@ -89,6 +90,10 @@ def _compose_plain(
     nonce = writer.plant(origin, max(0, tokens - len(words.closing) - words.code_tokens))
     head = _filler(writer, tokens - tail - len(words.opening)) + _characters(pad)
     return f"{head}{ASK}{nonce}{CLOSING}", nonce
+
+
+def _tail(nonce: str) -> str:
+    return f"{ASK}{nonce}{CLOSING}{nonce[:LED_CHARACTERS]}"
 
 
 def _filler(writer: PromptWriter, tokens: int) -> str:

@@ -77,7 +77,8 @@ def _table() -> Bytes:
 #: Reading of every code point; beyond the last one nothing is alike.
 READINGS: Final = _table()
 _ASCII_READINGS: Final = READINGS[:256].tobytes()
-_ASCII_BETWEEN: Final = bytes(np.flatnonzero(READINGS[:_ASCII] == BETWEEN).tolist())
+#: All that is left out where a text is ASCII: what is no letter and no digit.
+ASCII_BETWEEN: Final = bytes(np.flatnonzero(READINGS[:_ASCII] == BETWEEN).tolist())
 
 
 def code_points(text: str) -> NDArray[np.uint32]:
@@ -93,11 +94,11 @@ def ascii_bytes(text: str) -> bytes:
 def read_text(text: str) -> Bytes:
     """Answer what a text reads as, without what may stand between: values below 32, and BREAK."""
     if text.isascii():
-        packed = text.encode("ascii").translate(_ASCII_READINGS, _ASCII_BETWEEN)
+        packed = text.encode("ascii").translate(_ASCII_READINGS, ASCII_BETWEEN)
         return np.frombuffer(packed, np.uint8)
     readings = read_points(code_points(text))
-    kept: Bytes = readings[readings != BETWEEN]
-    return kept
+    # Far faster than to index by the condition.
+    return np.compress(readings != BETWEEN, readings)
 
 
 def read_points(points: NDArray[np.uint32]) -> Bytes:

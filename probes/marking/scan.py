@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from probes.marking.alphabet import MARKER_CHARACTERS, Bytes, Places
 from probes.marking.code import SEED_CHARACTERS, Marker, MarkerKey
+from probes.marking.outline import Excerpt
 from probes.marking.seeds import Keys, SeedTable, keys_at, likely_windows, parts_at, whole_places
 
 #: Windows at a time: what is computed of them stays in the processor's cache.
@@ -37,8 +38,9 @@ class Candidates:
     decodes: int
 
 
-def scan(values: Bytes, table: SeedTable, key: MarkerKey) -> Candidates:
-    """Answer every candidate of a strip. The work is in proportion to the strip's length."""
+def scan(excerpt: Excerpt, table: SeedTable, key: MarkerKey) -> Candidates:
+    """Answer every candidate of a strip. The work is in proportion to the excerpt's length."""
+    values = excerpt.values
     likely = likely_windows(values)
     windows, whole = np.flatnonzero(likely), whole_places(likely)
     places: list[Places] = [np.zeros(0, np.intp)]
@@ -50,9 +52,9 @@ def scan(values: Bytes, table: SeedTable, key: MarkerKey) -> Candidates:
         keys.append(of_piece[passed])
     which, owners = table.look_up(np.concatenate(keys))
     return Candidates(
-        places=np.concatenate(places)[which],
+        places=excerpt.origins(np.concatenate(places)[which]),
         owners=owners,
-        tagged=list(_tagged(values, whole, key)),
+        tagged=list(_tagged(excerpt, whole, key)),
         windows=len(windows),
         decodes=2 * len(whole),
     )
@@ -66,8 +68,8 @@ def _pieces(values: Bytes, places: Places, length: int) -> Iterator[tuple[int, B
         yield start, values[start : int(batch[-1]) + length], batch - start
 
 
-def _tagged(values: Bytes, whole: Places, key: MarkerKey) -> Iterator[Tagged]:
-    for first, piece, here in _pieces(values, whole, MARKER_CHARACTERS):
+def _tagged(excerpt: Excerpt, whole: Places, key: MarkerKey) -> Iterator[Tagged]:
+    for first, piece, here in _pieces(excerpt.values, whole, MARKER_CHARACTERS):
         parts = parts_at(piece, here)
         for is_backward in (False, True):
             for row in key.pass_check(parts.turned if is_backward else parts).tolist():
@@ -75,4 +77,5 @@ def _tagged(values: Bytes, whole: Places, key: MarkerKey) -> Iterator[Tagged]:
                 code = piece[at : at + MARKER_CHARACTERS].tobytes()
                 marker = key.read_values(code[::-1] if is_backward else code)
                 if marker is not None:
-                    yield Tagged(at=first + at, marker=marker, is_backward=is_backward)
+                    (place,) = excerpt.origins(here[[row]] + first).tolist()
+                    yield Tagged(at=place, marker=marker, is_backward=is_backward)

@@ -30,6 +30,7 @@ from probes.marking.evidence import (
     space_bits,
     weigh,
 )
+from probes.marking.outline import Excerpt
 from probes.marking.scan import Candidates, Tagged, scan
 from probes.marking.scoring import Scored, longest_exact, score
 from probes.marking.seeds import SLOT_BITS, SLOTS, SeedTable, with_margin
@@ -148,7 +149,7 @@ class MarkerIndex:
         """
         readings = read_points(code_points(text))
         values = np.where(readings == BETWEEN, np.uint8(BREAK), readings)
-        candidates = self._scan(values)
+        candidates = self._scan(Excerpt(values=values))
         hits = [
             Hit(marker=one.marker, offset=one.at, length=MARKER_CHARACTERS)
             for one in candidates.tagged
@@ -166,25 +167,25 @@ class MarkerIndex:
         drafts: list[_Draft] = []
         effort = Effort()
         for strip in strips_of(text, self._sieve):
-            candidates = self._scan(strip.values)
+            candidates = self._scan(strip.excerpt)
             rows = self._rows(candidates)
             drafts += self._live(strip, rows, len(text))
             drafts += self._tagged(strip, candidates.tagged, len(text))
             effort += Effort(
-                characters=len(strip.values),
+                characters=strip.size,
                 windows=candidates.windows,
                 seeds=len(rows.numbers),
                 decodes=candidates.decodes,
             )
         return weigh(_best_apart(_placed(drafts)), effort)
 
-    def _scan(self, values: Bytes) -> Candidates:
+    def _scan(self, excerpt: Excerpt) -> Candidates:
         if self._fresh:
             fresh = values_of("".join(self._fresh)).reshape(-1, MARKER_CHARACTERS)
             self._table.add(fresh, len(self._codes))
             self._codes = np.concatenate([self._codes, fresh])
             self._fresh.clear()
-        return scan(values, self._table, self._key)
+        return scan(excerpt, self._table, self._key)
 
     def _rows(self, candidates: Candidates) -> _Rows:
         """Answer each code once for each place where one of its seeds puts it."""
@@ -204,7 +205,7 @@ class MarkerIndex:
         if not len(rows.numbers):
             return
         penalty = space_bits(size, len(self))
-        for one in score(with_margin(strip.values), rows.diagonals, rows.codes):
+        for one in score(with_margin(strip.values()), rows.diagonals, rows.codes):
             if one.bits > penalty:
                 yield _Draft(
                     strip=strip,
@@ -253,7 +254,7 @@ def _spans_of(drafts: list[_Draft]) -> Iterator[tuple[int, int]]:
     strip = drafts[0].strip
     starts = np.array([draft.scored.start for draft in drafts], np.intp)
     lasts = starts + np.array([draft.scored.length - 1 for draft in drafts], np.intp)
-    edge = len(strip.values) - 1
+    edge = strip.size - 1
     offsets, ends = strip.spans(np.clip(starts, 0, edge), np.clip(lasts, 0, edge))
     yield from zip(offsets.tolist(), (ends + 1).tolist(), strict=True)
 

@@ -29,17 +29,17 @@ SLOT_BITS: Final = 4
 _DIGITS: Final = 10 - FIRST_DIGIT
 _SPARSE: Final = 4
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
-#: Bits of the filter for each seed, of which three are set: one other window in a hundred passes.
+#: Bits of the filter for each seed, of which six are set: of other windows one in 400 passes.
 _SPARSENESS: Final = 16
 _LEAST_WORDS: Final = 8
-#: Patterns of three bits, of which a key chooses one.
+#: Patterns of six bits, of which a key chooses one.
 _PATTERN: Final = np.uint64((1 << 12) - 1)
 
 
 def _patterns() -> Keys:
     numbers = np.arange(int(_PATTERN) + 1, dtype=np.uint64) * _SPREAD
     patterns = np.zeros(len(numbers), np.uint64)
-    for shift in (58, 52, 46):
+    for shift in (58, 52, 46, 40, 34, 28):
         patterns |= np.uint64(1) << (numbers >> np.uint64(shift) & np.uint64(63))
     return patterns
 
@@ -136,7 +136,7 @@ class SeedTable:
     def sift(self, keys: Keys) -> Places:
         """Answer which of very many keys may be seeds: all that are, and a few that are not."""
         words, bits = self._hash(keys)
-        return np.flatnonzero(self._filter[words] & bits == bits)
+        return np.flatnonzero(self._filter.take(words, mode="clip") & bits == bits)
 
     def look_up(self, keys: Keys) -> tuple[Places, NDArray[np.uint32]]:
         """Answer pairs of a place among the keys and an owner: code times 16 plus slot."""
@@ -149,12 +149,12 @@ class SeedTable:
         return np.concatenate(places), np.concatenate([owners for _, owners in found])
 
     def _hash(self, keys: Keys) -> tuple[Places, NDArray[np.uint64]]:
-        """Answer a word of the filter and the three bits of it that stand for each key."""
+        """Answer a word of the filter and the six bits of it that stand for each key."""
         hashed = keys * _SPREAD
         words = (hashed >> np.uint64(64 - self._words)).view(np.int64)
         hashed >>= np.uint64(20)
         hashed &= _PATTERN
-        return words, _PATTERNS[hashed.view(np.int64)]
+        return words, _PATTERNS.take(hashed.view(np.int64), mode="clip")
 
     def _refilter(self) -> None:
         total = sum(len(keys) for keys, _ in self._segments)

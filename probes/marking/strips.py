@@ -21,6 +21,7 @@ from probes.marking.alphabet import (
     read_text,
 )
 from probes.marking.evidence import View
+from probes.marking.outline import Excerpt, Outline, base64_candidates, hex_candidates, outline_of
 from probes.marking.sieve import (
     BASE64_AROUND,
     BASE64_BETWEEN,
@@ -37,26 +38,31 @@ _INVALID: Final = 0x40
 _SEXTET_LETTERS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _GROUP: Final = 4
 _BYTES: Final = 3
-_HIGH_NIBBLES: Final = (3, 7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strip:
     """One reading of a text: values below 32 or BREAK, and where each of them came from.
 
+    ``excerpt`` is what of it may hold a seed, ``values`` answers all of it, ``size`` of them.
     ``spans`` answers the first and the last place in the original text of what stands from some
     values to others.
     """
 
     view: View
-    values: Bytes
+    size: int
+    excerpt: Excerpt
+    values: Callable[[], Bytes]
     spans: Callable[[Places, Places], tuple[Places, Places]]
 
 
 def strips_of(text: str, sieve: Sieve) -> Iterator[Strip]:
     """Answer every reading of a text that may hold a code."""
-    yield plain_strip(text)
     raw = ascii_bytes(text)
+    outline = outline_of(raw)
+    yield _plain_strip(text, outline)
+    if not outline.views:
+        return
     regions = sieve.regions_in(raw)
     if regions[View.BASE64]:
         yield from _base64_strips(_Packed.of(raw, regions[View.BASE64], BASE64_BETWEEN, b"!"))
@@ -64,14 +70,35 @@ def strips_of(text: str, sieve: Sieve) -> Iterator[Strip]:
         yield from _hex_strips(_Packed.of(raw, regions[View.HEX], HEX_BETWEEN, b"g"))
 
 
-def plain_strip(text: str) -> Strip:
+def _plain_strip(text: str, outline: Outline) -> Strip:
     """Answer the text as it is, without what may stand between characters of a code."""
 
     def spans(firsts: Places, lasts: Places) -> tuple[Places, Places]:
         places = places_in(text)
         return places[firsts], places[lasts]
 
-    return Strip(view=View.PLAIN, values=read_text(text), spans=spans)
+    if not text.isascii():
+        return _strip(View.PLAIN, read_text(text), spans)
+    return Strip(
+        view=View.PLAIN,
+        size=len(outline.packed),
+        excerpt=outline.excerpt,
+        values=outline.values,
+        spans=spans,
+    )
+
+
+def _strip(
+    view: View, values: Bytes, spans: Callable[[Places, Places], tuple[Places, Places]]
+) -> Strip:
+    """Answer a strip of which nothing is left out."""
+    return Strip(
+        view=view,
+        size=len(values),
+        excerpt=Excerpt(values=values),
+        values=lambda: values,
+        spans=spans,
+    )
 
 
 def _sextets() -> bytes:
@@ -169,28 +196,6 @@ def _origins(packed: _Packed, near: Places, phase: int, places: Places) -> Place
     return packed.origins(near[places + phase])
 
 
-def base64_candidates(roles: Bytes) -> Places:
-    """Answer where groups stand that are base 64 of letters and digits, for any alignment."""
-    if len(roles) < _GROUP * BASE64_GROUPS:
-        return np.zeros(0, np.intp)
-    group = roles[:-3] & roles[1:-2] >> 1 & roles[2:-1] >> 2 & roles[3:] >> 3 & 1
-    eights = group[:-4] & group[4:]
-    return np.flatnonzero(eights[:-8] & eights[8:])
-
-
-def hex_candidates(nibbles: Bytes) -> Places:
-    """Answer where pairs stand that are the hex of letters and digits, for either alignment."""
-    if len(nibbles) < 2 * HEX_PAIRS:
-        return np.zeros(0, np.intp)
-    low, high = _HIGH_NIBBLES
-    pair = nibbles[:-1] - np.uint8(low) <= high - low
-    pair &= nibbles[1:] < _INVALID
-    # Two pairs, four, eight, and eight of which four are counted twice.
-    for step in (2, 4, 8, 8):
-        pair = pair[:-step] & pair[step:]
-    return np.flatnonzero(pair)
-
-
 def _near(candidates: Places, length: int, around: int, size: int) -> Places:
     """Answer every index within reach of a candidate."""
     if not len(candidates):
@@ -220,4 +225,4 @@ def _decoded(
         )
         return origins(begins), origins(ends + 1)
 
-    return Strip(view=view, values=flat[kept], spans=spans)
+    return _strip(view, flat[kept], spans)

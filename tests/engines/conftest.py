@@ -87,3 +87,14 @@ def sglang_lane(keeper: Keeper) -> SglangLane:
         )
 
     return lane
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> tuple[str, ...]:
+    """Answer the options that name both tenants' keys."""
+    words: list[str] = []
+    for letter in "ab":
+        file = tmp_path / f"tenant-{letter}.key"
+        file.write_text(f"made-up-key-of-{letter}", encoding="ascii")
+        words += [f"--tenant-{letter}-key-file", str(file)]
+    return tuple(words)

@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -25,17 +26,10 @@ pytestmark = [pytest.mark.engines, pytest.mark.timeout(1800)]
 
 PAIR = "pair prefill-1/decode-1"
 GRANT = 100_000
-
-
-@pytest.fixture
-def keys(tmp_path: Path) -> tuple[str, ...]:
-    """Answer the options that name both tenants' keys."""
-    words: list[str] = []
-    for letter in "ab":
-        file = tmp_path / f"tenant-{letter}.key"
-        file.write_text(f"made-up-key-of-{letter}", encoding="ascii")
-        words += [f"--tenant-{letter}-key-file", str(file)]
-    return tuple(words)
+ROUTER = "router"
+ACCEPTED = ("--accept-exposure", "a lane of a test, nobody else asks", "--as", "tests/engines")
+#: How soon decode lets go of a prompt whose client has left. Unit: seconds.
+LETTING_GO_S = 60.0
 
 
 @contextmanager
@@ -59,26 +53,52 @@ def out_of_rotation(lane: Lane) -> Iterator[None]:
     assert (process.returncode, rest) == (0, "back\n")
 
 
-def probe(lane: Lane, keys: tuple[str, ...]) -> Said:
-    """Send one boundary round to the pair itself."""
+def probe(lane: Lane, keys: tuple[str, ...], *, plan: str = "boundary") -> Said:
+    """Send one round to the pair itself."""
     nodes = ("--prefill", lane.urls["prefill"], "--decode", lane.urls["decode"])
-    way = ("--target", lane.urls["router"], "--via", "pair", *nodes)
+    return ask_for(lane, keys, "--via", "pair", *nodes, "--plan", plan)
+
+
+def probe_by_router(lane: Lane, keys: tuple[str, ...], *more: str) -> Said:
+    """Send one boundary round through the router, as a customer's requests come."""
+    return ask_for(lane, keys, "--via", "router", *more)
+
+
+def ask_for(lane: Lane, keys: tuple[str, ...], *way: str) -> Said:
+    fixed = ("--engine", "sglang", "--target", lane.urls["router"], *way)
     grant = ("--model", lane.model, "--budget-tokens", GRANT)
-    return lane.verb("canary", "--engine", "sglang", *way, *grant, *keys, "--json")
+    return lane.verb("canary", *fixed, *grant, *keys, "--json")
 
 
-def assert_idle(lane: Lane) -> None:
-    """Check that both nodes answer and that nothing waits in either."""
+def verdicts_of(said: Said) -> dict[str, str]:
+    return {one["check"]: one["verdict"] for one in said.document["checks"]}
+
+
+def failed(said: Said) -> dict[str, str]:
+    """Answer the checks that failed, and the kind of each."""
+    checks = said.document["checks"]
+    return {one["check"]: one["kind"] for one in checks if one["verdict"] == "fail"}
+
+
+def in_hand(lane: Lane) -> dict[str, int]:
+    """Answer every place of both nodes where something runs or waits, and how much."""
+    found = {}
     for name in ("prefill", "decode"):
-        assert lane.ask("GET", f"{lane.urls[name]}/health")[0] == 200
-        _, text = lane.ask("GET", f"{lane.urls[name]}/v1/loads")
-        load = json.loads(text)["loads"][0]
-        waiting = [
-            figure for place, figure in load["disaggregation"].items() if place.endswith("_reqs")
-        ]
-        assert [*waiting, load["num_running_reqs"], load["num_waiting_reqs"]] == [0] * (
-            len(waiting) + 2
-        )
+        assert lane.ask("GET", f"{lane.urls[name]}/health")[0] == HTTPStatus.OK
+        load = json.loads(lane.ask("GET", f"{lane.urls[name]}/v1/loads")[1])["loads"][0]
+        places = {"running": load["num_running_reqs"], "waiting": load["num_waiting_reqs"]}
+        queues = load["disaggregation"].items()
+        places |= {place: count for place, count in queues if place.endswith("_reqs")}
+        found |= {f"{name} {place}": count for place, count in places.items() if count}
+    return found
+
+
+def assert_idle(lane: Lane, *, within_s: float = 0.0) -> None:
+    """Check that both nodes answer and that nothing waits in either, in the end."""
+    deadline = time.monotonic() + within_s
+    while (found := in_hand(lane)) and time.monotonic() < deadline:
+        pass
+    assert found == {}
 
 
 class TestUnequalPools:
@@ -88,20 +108,47 @@ class TestUnequalPools:
     def lane(self, sglang_lane: SglangLane) -> Lane:
         return sglang_lane("0.5.19", 1024, 4096)
 
-    def test_what_prefill_refuses_is_served_and_seen(
+    def test_the_pair_client_sees_it_by_two_oracles(
         self, lane: Lane, keys: tuple[str, ...]
     ) -> None:
         with out_of_rotation(lane):
             said = probe(lane, keys)
             assert_idle(lane)
 
-        refusal = said.check("boundary.refusal", PAIR)
-        assert (refusal["verdict"], refusal["kind"]) == ("fail", "over_limit_served")
+        self.assert_seen(said, PAIR)
+
+    def test_a_client_of_the_router_sees_it_by_the_same_two(
+        self, lane: Lane, keys: tuple[str, ...]
+    ) -> None:
+        said = probe_by_router(lane, keys, *ACCEPTED)
+
+        assert_idle(lane)
+        self.assert_seen(said, ROUTER)
+        assert said.document["rounds"][0]["accepted_by"] == ACCEPTED[-1]
+
+    def assert_seen(self, said: Said, target: str) -> None:
+        assert said.code == EXIT_FAIL
+        assert failed(said) == {
+            "boundary.refusal": "over_limit_served",
+            "boundary.answers_alike": "over_limit_served",
+        }
+        refusal = said.check("boundary.refusal", target)
         assert refusal["figures"]["length"] == refusal["figures"]["first_refused"] == 1018
         assert refusal["figures"]["prompt_tokens"] == 1018
-        assert said.check("boundary.foreign_marker", PAIR)["verdict"] == "inconclusive"
-        assert said.check("boundary.own_nonce", PAIR)["verdict"] == "inconclusive"
-        assert said.code == EXIT_FAIL
+        assert said.check("boundary.answers_alike", target)["figures"]["answers"] >= 3
+        # Random weights repeat nothing: no leak is claimed that nobody saw.
+        assert said.check("boundary.foreign_marker", target)["verdict"] == "inconclusive"
+        assert said.check("boundary.own_nonce", target)["verdict"] == "inconclusive"
+
+    def test_within_the_limit_answers_are_like_those_alone(
+        self, lane: Lane, keys: tuple[str, ...]
+    ) -> None:
+        with out_of_rotation(lane):
+            said = probe(lane, keys, plan="reference")
+            assert_idle(lane)
+
+        assert said.check("reference.reference", PAIR)["verdict"] == "pass"
+        assert failed(said) == {}
 
     def test_an_exposed_pair_in_rotation_is_not_probed(
         self, lane: Lane, keys: tuple[str, ...]
@@ -127,10 +174,46 @@ class TestEqualPools:
             said = probe(lane, keys)
             assert_idle(lane)
 
-        verdicts = {one["check"]: one["verdict"] for one in said.document["checks"]}
-        assert verdicts["boundary.refusal"] == "pass"
+        self.assert_clean(said)
+
+    def test_a_client_of_the_router_sees_the_same(self, lane: Lane, keys: tuple[str, ...]) -> None:
+        said = probe_by_router(lane, keys)
+
+        assert_idle(lane)
+        self.assert_clean(said)
+
+    def assert_clean(self, said: Said) -> None:
+        verdicts = verdicts_of(said)
+        assert failed(said) == {}
+        assert verdicts["boundary.refusal"] == verdicts["boundary.answers_alike"] == "pass"
         assert verdicts["boundary.foreign_marker"] == "inconclusive"
-        assert "fail" not in verdicts.values()
+        answered = said.check("boundary.answered")
+        # L itself would stay at the head of decode's queue, so it is not sent, and that is said.
+        assert answered["verdict"] == "not_exercised"
+        assert "hang band of prefill-1/decode-1, lengths 1,009 to 1,017" in answered["reason"]
+        assert said.code == EXIT_INCONCLUSIVE
+
+    def test_the_same_prompt_is_answered_the_same_again(
+        self, lane: Lane, keys: tuple[str, ...]
+    ) -> None:
+        with out_of_rotation(lane):
+            said = probe(lane, keys, plan="reference")
+            assert_idle(lane)
+
+        verdicts = verdicts_of(said)
+        assert verdicts["reference.reference"] == verdicts["reference.together"] == "pass"
+        assert verdicts["reference.answered"] == "pass"
+        assert failed(said) == {}
+        assert "did not repeat a code" in said.check("reference.own_nonce")["reason"]
+        assert said.code == EXIT_INCONCLUSIVE
+
+    def test_many_at_once_accuse_nobody(self, lane: Lane, keys: tuple[str, ...]) -> None:
+        with out_of_rotation(lane):
+            said = probe(lane, keys, plan="concurrency")
+            assert_idle(lane)
+
+        assert failed(said) == {}
+        assert said.document["cost"]["requests"] > 0
         assert said.code == EXIT_INCONCLUSIVE
 
     def test_a_router_serves_again_once_its_nodes_are_back(self, lane: Lane) -> None:
@@ -142,3 +225,34 @@ class TestEqualPools:
         assert empty == HTTPStatus.SERVICE_UNAVAILABLE
         assert status == HTTPStatus.OK, text
         assert json.loads(text)["meta_info"]["prompt_tokens"] == 4
+
+
+class TestUnequalPoolsOfARepairedVersion:
+    """0.5.23 with 1,024 and 4,096: prefill refuses, nobody tells decode, nothing leaks."""
+
+    @pytest.fixture
+    def lane(self, sglang_lane: SglangLane) -> Lane:
+        return sglang_lane("0.5.23", 1024, 4096)
+
+    def test_the_pair_client_sees_that_decode_is_not_told(
+        self, lane: Lane, keys: tuple[str, ...]
+    ) -> None:
+        with out_of_rotation(lane):
+            said = probe(lane, keys)
+            assert_idle(lane, within_s=LETTING_GO_S)
+
+        self.assert_unavailable(said)
+        reason = said.check("boundary.answered", PAIR)["reason"]
+        assert "prefill answered with status 400 and decode not at all" in reason
+
+    def test_a_client_of_the_router_waits_in_vain(self, lane: Lane, keys: tuple[str, ...]) -> None:
+        said = probe_by_router(lane, keys, *ACCEPTED)
+
+        assert_idle(lane, within_s=LETTING_GO_S)
+        self.assert_unavailable(said)
+        assert "got no answer in 30" in said.check("boundary.answered", ROUTER)["reason"]
+
+    def assert_unavailable(self, said: Said) -> None:
+        assert failed(said) == {"boundary.answered": "availability"}
+        assert said.check("boundary.answered")["figures"]["length"] == 1018
+        assert said.code == EXIT_FAIL

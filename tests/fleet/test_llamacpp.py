@@ -54,15 +54,16 @@ def slots_of(*contexts: object) -> list[dict[str, Any]]:
     return [{"id": place, "n_ctx": context} for place, context in enumerate(contexts)]
 
 
-def read(
+def read(  # noqa: PLR0913 - keyword-only
     settings_: object = None,
     *,
     slots: object = None,
     models: object = None,
     vouched: Attestation | None = None,
     logs: tuple[str, ...] = (),
+    metrics: Answer | None = None,
 ) -> Reading:
-    bodies = dict(zip(ROUTES[:3], (settings_, slots, models), strict=True))
+    bodies = dict(zip(ROUTES, (settings_, slots, models, metrics), strict=True))
     responses = {
         route: body if isinstance(body, Answer) else Answer(status=200, json=body)
         for route, body in bodies.items()
@@ -128,6 +129,31 @@ async def test_a_live_server_reads_like_its_saved_capture() -> None:
 
 def test_a_single_slot_is_its_own_pool() -> None:
     assert read(props(1), slots=slots_of(1024)).pool == 1024
+
+
+@pytest.mark.parametrize(
+    ("count", "word", "running", "free"),
+    [
+        (1, None, 0, 1024),
+        (1, None, 1, 0),
+        (4, "false", 1, 3072),
+        (4, "false", 9, 0),
+        (4, "true", 0, None),
+        (4, None, 0, None),
+    ],
+)
+def test_idle_slots_are_free_where_none_can_take_from_another(
+    count: int, word: str | None, running: int, free: int | None
+) -> None:
+    text = f"llamacpp:requests_processing {running}\nllamacpp:requests_deferred 0\n"
+    reading = read(
+        props(count),
+        slots=slots_of(*[1024] * count),
+        vouched=None if word is None else unified(word),
+        metrics=Answer(status=200, text=text),
+    )
+    assert reading.load is not None
+    assert reading.load.free_tokens == free
 
 
 @pytest.mark.parametrize(("value", "pool"), [("true", 1024), ("false", 4096), (" False ", 4096)])

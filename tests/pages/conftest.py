@@ -28,6 +28,9 @@ from tests.incidents.builders import (
     make_node,
     make_row,
 )
+from tests.pages.browsing import complaints, open_page
+
+__all__ = ["complaints", "open_page"]
 
 
 @pytest.fixture

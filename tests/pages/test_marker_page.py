@@ -21,13 +21,14 @@ def test_the_page_tells_the_origin_and_keeps_no_text(by_responder: Client) -> No
     tenants = [Tenant(number=1, name="tenant-a", key="sk-a")]
     secret_keep(deployment=deployment, secret=SECRET, tenants=tenants)
     audit = make_audit(deployment)
-    make_row(audit, tenant="tenant-a", request="00cafe")
+    row = make_row(audit, tenant="tenant-a", request="00cafe")
     code = MarkerKey(SECRET).write(Marker(tenant=1, request=0xCAFE, page=17))
     answer = by_responder.post("/trace/", {"text": f"seen: {code}"})
     words = words_of(answer)
     assert "tenant-a, request 00cafe" in words
     assert "certain" in words
     assert f"audit {audit.pk}" in words
+    assert f"/audits/{audit.pk}/#row-{row.pk}" in answer.content.decode()
     assert "no-store" in answer["Cache-Control"]
     assert "No marker of ours" in words_of(by_responder.post("/trace/", {"text": "plain"}))
 

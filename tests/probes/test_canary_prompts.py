@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.canary.prompts import (
+    CLOSING,
     Origin,
     PromptTooShort,
     PromptWriter,
@@ -47,7 +48,7 @@ def write(length: int, page_size: int, vocabulary: Vocabulary = VOCABULARY) -> t
 @given(st.integers(160, 4000), st.sampled_from([1, 7, 16, 25, 32, 61, 64, 100, 256, 1009]))
 def test_length_is_exact_and_the_ask_ends_the_prompt(length: int, page_size: int) -> None:
     text, nonce = write(length, page_size)
-    assert text.rindex(_ASK + nonce) > length - 70
+    assert text.endswith(f"\n{_ASK}{nonce}{CLOSING}{nonce[:4]}")
     assert KEY.read(text[1 : 1 + MARKER_CHARACTERS]) == Marker(
         tenant=2, request=99, page=1 // page_size
     )

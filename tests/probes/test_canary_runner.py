@@ -231,6 +231,7 @@ def test_what_comes_back_has_one_outcome(
         (NONCE, 64, Echo.WHOLE),
         (f"Sure: {NONCE.lower()} and on", 64, Echo.WHOLE),
         (NONCE[:5], 5, Echo.BEGINS),
+        (NONCE[4:9], 5, Echo.BEGINS),
         (f"\n{NONCE[:6].lower()}", 6, Echo.BEGINS),
         ("QQQQQ", 5, Echo.MISSING),
         ("x", 1, Echo.NOT_LOOKED_FOR),
@@ -243,6 +244,21 @@ def test_an_echo_is_whole_begun_missing_or_not_looked_for(text: str, new: int, e
     )
     answer = Completion(status=200, text=text, prompt_tokens=100, completion_tokens=new)
     assert look_at(asked, answer, index=MarkerIndex(KEY), names={}).echo is echo
+
+
+def test_a_code_that_the_model_slips_in_shows_that_the_prompt_was_read() -> None:
+    """Small models do: SmolLM2-135M goes on from the prompt's end and swaps a letter or two."""
+    index = MarkerIndex(KEY)
+    nonce = index.add(Marker(tenant=2, request=9, page=0))
+    asked = Asked(position=0, sending=sending(), tenant=TENANT, request=9, nonce=nonce)
+    slips = {0: "Z", 9: "0", 15: "Q"}
+    slipped = "".join(slips.get(at, letter) for at, letter in enumerate(nonce))
+    for text, echo in ((nonce[4:], Echo.WHOLE), (slipped, Echo.WHOLE), (nonce[:6], Echo.MISSING)):
+        answer = Completion(status=200, text=f"so: {text}", completion_tokens=64)
+        assert look_at(asked, answer, index=index, names={}).echo is echo
+    other = replace(asked, request=8)
+    answer = Completion(status=200, text=slipped, completion_tokens=64)
+    assert look_at(other, answer, index=index, names={}).echo is Echo.MISSING
 
 
 def test_another_request_of_the_same_tenant_is_foreign_too() -> None:

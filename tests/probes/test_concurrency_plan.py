@@ -280,6 +280,14 @@ def test_a_worker_that_answered_nothing_is_no_pass() -> None:
     assert not unknown["coverage"].required
 
 
+def test_a_model_that_never_repeats_a_code_accuses_no_worker() -> None:
+    """Seen on healthy SGLang with random weights: 12 of 12 answers were called unread."""
+    rows = [replace(row, echo=Echo.MISSING) for row in sound()]
+    coverage = checks(rows)["coverage"]
+    assert coverage.verdict is Verdict.INCONCLUSIVE
+    assert "tells of the model" in coverage.reason
+
+
 def test_one_wrong_answer_among_many_is_corruption() -> None:
     rows = with_row(
         sound(),

@@ -188,3 +188,23 @@ def test_a_plan_that_nobody_knows_ends_the_audit(register: Register, responder: 
     assert audit.state == AuditState.STOPPED
     assert "boundry" in audit.problem
     assert audit.verdict == "inconclusive"
+
+
+def test_each_round_is_kept_under_its_plan_with_what_it_cost(
+    register: Register, responder: User
+) -> None:
+    deployment, _ = register("--scenario", "healthy")
+    audit = conduct(
+        audit_request(person=responder, deployment=deployment, plans=["concurrency", "gateway"])
+    )
+    first, second = audit.rounds
+    # In rotation nothing is sent at once, so of the first plan there is no row; the second's are
+    # its own all the same.
+    assert (first["plan"], first["verdict"]) == ("concurrency", "not_exercised")
+    assert first["cost"]["requests"] == 0
+    assert (second["number"], second["plan"]) == (2, "gateway")
+    rows = list(audit.rows.all())
+    assert {row.round_number for row in rows} == {2}
+    assert second["cost"]["requests"] == len(rows)
+    assert second["cost"]["spent_tokens"] == audit.cost_tokens
+    assert second["cost"]["estimated_tokens"] > 0

@@ -80,6 +80,16 @@ def install_vllm(root: Path) -> EngineHome:
     return home
 
 
+def install_vllm_pair(root: Path) -> EngineHome:
+    """Install vLLM's CPU build and what moves pages between two of them. Raises CannotInstall."""
+    home = install_vllm(root)
+    with _alone(home):
+        pins = PINS / "vllm-pair.txt"
+        names = ("torch", "vllm", "vllm-pair")
+        _once(home, "pair", names, lambda: _pip(home, "--require-hashes", "-r", pins))
+    return home
+
+
 def install_llamacpp(root: Path) -> EngineHome:
     """Install llama.cpp's server and a small model that speaks. Raises CannotInstall."""
     home = EngineHome(root=root, engine="llamacpp")
