@@ -12,10 +12,11 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 
 from common.registry import load_plugins
 from fleet.client import OutboundClient
-from fleet.contract import PLAIN, Completion, Form
+from fleet.contract import PLAIN, Api, Completion, Form
 from fleet.dialects import DIALECTS
 from fleet.live import NodeAddress
 from fleet.reading import Role
@@ -34,6 +35,7 @@ from tests.engines.lane.vllm import MODEL
 COMPARED = 3
 #: So many prompts of this length overwrite what the lease let go of.
 OTHERS, OTHER_TOKENS = 4, 1_500
+COMPLETIONS = Form(api=Api.COMPLETIONS)
 
 
 @dataclass(kw_only=True)
@@ -76,7 +78,10 @@ class LateSpeaker:
         alone = node_speaker(self.pair.client, self.pair.prefill, node_key="", model=MODEL)
         for number in range(OTHERS):
             ids = [20 + (number + 3) * place % 250 for place in range(OTHER_TOKENS)]
-            await alone.ask(token_ids=ids, max_new_tokens=1, tenant_key="", timeout_s=60.0)
+            came = await alone.ask(
+                token_ids=ids, max_new_tokens=1, tenant_key="", timeout_s=60.0, form=COMPLETIONS
+            )
+            assert came.status == HTTPStatus.OK, came.error
 
 
 @dataclass(kw_only=True)

@@ -82,7 +82,7 @@ def failed(said: Said) -> dict[str, str]:
 
 def in_hand(lane: Lane) -> dict[str, int]:
     """Answer every place of both nodes where something runs or waits, and how much."""
-    found = {}
+    found: dict[str, int] = {}
     for name in ("prefill", "decode"):
         assert lane.ask("GET", f"{lane.urls[name]}/health")[0] == HTTPStatus.OK
         load = json.loads(lane.ask("GET", f"{lane.urls[name]}/v1/loads")[1])["loads"][0]
