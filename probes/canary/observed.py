@@ -56,7 +56,6 @@ from probes.judgement import Check, Kind, Skipped
 
 PLAN = "observed"
 REQUEST_IDS = "request_ids"
-#: Oracles over a prompt that was sent more than once need so many rows.
 _TWICE = 2
 
 
@@ -111,6 +110,7 @@ def _foreign(observed: Observed) -> Check | None:
     if not looked_at:
         return None
     doubts = [*doubt_pieces(evidence), *_doubt_readable(evidence), *_doubt_answers(looked_at)]
+    doubts += _doubt_kept(looked_at)
     served = [row for row in looked_at if row.is_served]
     reason = f"no code of another request in {count_of(len(served), 'answer')}"
     return settled(evidence, FOREIGN_MARKER, doubts, reason, kind=KINDS[FOREIGN_MARKER])
@@ -160,7 +160,9 @@ def _answered(evidence: Evidence) -> Check | None:
         return None
     stuck = [row for row in asks if row.is_silent and _cannot_fit(row, evidence)]
     others = [row for row in asks if row not in stuck]
-    seen = None if len(stuck) == len(asks) else seen_unavailable(_only(evidence, others))
+    # That a client left is not the engine's doing.
+    stayed = [row for row in others if row.outcome is not Outcome.LEFT]
+    seen = seen_unavailable(_only(evidence, stayed))
     if seen is not None:
         return seen
     doubts = [
@@ -170,6 +172,11 @@ def _answered(evidence: Evidence) -> Check | None:
             "the limit is the fault"
         )
         for row in stuck
+    ]
+    doubts += [
+        inconclusive(f"{name_of(row)} {came_to(row)}, which tells nothing of the engine")
+        for row in others
+        if not (row.is_served or row.outcome is Outcome.REFUSED or row.is_silent)
     ]
     reason = f"every one of {count_of(len(asks), 'prompt')} was answered or refused in time"
     return settled(evidence, ANSWERED, doubts, reason, kind=KINDS[ANSWERED])
@@ -271,6 +278,15 @@ def _doubt_answers(rows: Sequence[Row]) -> Iterator[Doubt]:
             yield inconclusive(f"{name_of(silent)} {came_to(silent)}, and so did all others")
         else:
             yield unexercised("nothing was answered")
+
+
+def _doubt_kept(rows: Sequence[Row]) -> Iterator[Doubt]:
+    """Answer that an answer is not there to be searched."""
+    lost = [row for row in rows if row.is_served and not row.answer_length]
+    if lost:
+        yield inconclusive(
+            f"of {count_of(len(rows), 'answer')} {len(lost)} were not kept, or are empty"
+        )
 
 
 def _doubt_alive(evidence: Evidence) -> Iterator[Doubt]:

@@ -46,14 +46,15 @@ def judge_coverage(evidence: Evidence, *, workers: Sequence[str]) -> Check:
             wrong=count,
             asked=asked[name],
         )
-    missed = [name for name in workers if not asked[name]]
+    read = {row.worker for row in served if row.echo in {Echo.WHOLE, Echo.BEGINS}}
+    missed = [name for name in workers if name not in read]
     doubts = []
     if not workers:
         doubts.append(unexercised("nobody says which workers there are"))
     elif missed:
         doubts.append(
             inconclusive(
-                f"{len(missed)} of {len(workers)} workers are not known to have answered "
+                f"{len(missed)} of {len(workers)} workers are not known to have read a prompt "
                 f"({', '.join(missed[:8])}): probe each of them by its own address"
             )
         )

@@ -85,17 +85,22 @@ def _judge(document: object, number: int) -> Iterator[Check | Skipped]:
         yield from plan.not_exercised(evidence.scene.target, "nothing of the saved round was sent")
         return
     for check in plan.judge(evidence):
-        yield _as_told(check, str(saved.checks.get(check.check) or saved.said))
+        yield _as_told(check, saved)
 
 
-def _as_told(check: Check, said: str) -> Check:
+def _as_told(check: Check, saved: _Round) -> Check:
     """Answer a check; what moved while a round ran is in its own verdict alone.
 
-    So a pass needs that one too, or no word of it at all.
+    So a pass needs that of the check too. A round that tells only its whole verdict may have failed
+    for another check.
     """
-    if check.verdict is not Verdict.PASS or said in {"", Verdict.PASS, Verdict.FAIL}:
+    told = saved.checks.get(check.check)
+    said = str(told or saved.said)
+    enough = {str(Verdict.PASS)} if told else {str(Verdict.PASS), str(Verdict.FAIL)}
+    if check.verdict is not Verdict.PASS or said in enough:
         return check
-    reason = f"the round itself was {said} when it was made; of its rows alone: {check.reason}"
+    was = said or "without a verdict"
+    reason = f"the round itself was {was} when it was made; of its rows alone: {check.reason}"
     return replace(check, verdict=Verdict.INCONCLUSIVE, reason=reason)
 
 

@@ -43,6 +43,8 @@ def read_row(document: Document, *, position: int, scene: Scene, codes: Sequence
     if "outcome" in document:
         return _published(bare, document)
     completion = _completion(document)
+    # An answer that nobody kept does not lack its code.
+    is_kept = any(document.get(name) is not None for name in _ANSWER_KEYS)
     outcome, reason = outcome_of(completion, max_new_tokens=bare.max_new_tokens)
     if switch_in(document, "left"):
         outcome, reason = Outcome.LEFT, "its client left"
@@ -63,7 +65,7 @@ def read_row(document: Document, *, position: int, scene: Scene, codes: Sequence
         opening_digest=_digest(completion.answer.split()[0] if completion.answer.split() else ""),
     )
     row = replace(row, sightings=_sightings(row, completion.text, codes))
-    return _with_echo(row, document, completion.text) if row.is_served else row
+    return _with_echo(row, document, completion.text) if row.is_served and is_kept else row
 
 
 def _bare(document: Document, *, position: int, scene: Scene) -> Row:

@@ -440,3 +440,26 @@ def test_the_published_schema_names_every_field_that_is_read() -> None:
     read = set(re.findall(r'_in\(document, "([a-z_]+)"', bare))
     assert read
     assert read <= named
+
+
+def test_an_answer_that_nobody_kept_clears_nobody_and_accuses_nobody() -> None:
+    own = {"tenant": "B", "request": "b0", "answer": "MK-B-100", "expect": "MK-B-100"}
+    lost = {"tenant": "B", "request": "b1", "status": 200, "expect": "MK-B-200"}
+    checks = judged([own, lost], markers=[{"text": "MK-A-4411", "tenant": "A"}])
+    assert checks["foreign_marker"].verdict is Verdict.INCONCLUSIVE
+    assert checks["own_nonce"].verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("row", [{"status": 401}, {"left": True, "status": 0}])
+def test_a_request_that_never_reached_the_engine_is_no_answer(row: Row) -> None:
+    answered = {"length": 10, "answer": "ok"}
+    assert judged([answered, {"length": 10, **row}])["answered"].verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_worker_whose_answers_show_nothing_was_not_covered() -> None:
+    rows = [
+        {"worker": "w0", "expect": "MK-B-100", "answer": "MK-B-100"},
+        {"worker": "w1", "answer": "fluent"},
+    ]
+    check = judged(rows, scene={"workers": ["w0", "w1"]})["coverage"]
+    assert check.verdict is Verdict.INCONCLUSIVE
